@@ -1,0 +1,1 @@
+"""IR to text to machine code."""

@@ -1,0 +1,1 @@
+"""Passes: one function IR -> IR in a file of its own name."""

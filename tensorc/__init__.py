@@ -1,0 +1,1 @@
+"""Mathematics of tensor operators in, checked and scheduled kernels out."""

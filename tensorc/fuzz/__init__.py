@@ -1,0 +1,1 @@
+"""The fuzzing harness: generator, oracles, reducer, targets."""

@@ -1,0 +1,1 @@
+"""The intermediate representations: nodes, verifiers, printers, readers, interpreters."""

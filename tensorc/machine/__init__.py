@@ -1,0 +1,1 @@
+"""Machines as data: instructions and layouts per architecture, rates per product."""

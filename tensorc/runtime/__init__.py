@@ -1,0 +1,1 @@
+"""Arrays, cache, loaded kernels and launchers."""

@@ -28,7 +28,7 @@ class Interned(type):
     """Metaclass whose instances are shared: equal fields, same object."""
 
     def __call__(cls: type[T], *args: Any, **kwargs: Any) -> T:
-        names: tuple[str, ...] = cls.__match_args__  # type: ignore[attr-defined]
+        names = _names(cls)
         if not kwargs and len(args) == len(names):
             found = _TABLE.get((cls, *args))
             if found is not None:
@@ -57,8 +57,11 @@ def node(cls: type[T]) -> type[T]:
 
 def fields_of(item: Node) -> tuple[object, ...]:
     """The node's fields in declaration order."""
-    names: tuple[str, ...] = type(item).__match_args__  # type: ignore[attr-defined]
-    return tuple(getattr(item, name) for name in names)
+    return tuple(getattr(item, name) for name in _names(type(item)))
+
+
+def _names(cls: Any) -> tuple[str, ...]:
+    return cls.__match_args__
 
 
 def fact(function: Callable[[N], T]) -> Callable[[N], T]:

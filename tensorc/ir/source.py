@@ -1,9 +1,10 @@
-"""Where the user wrote it: sources and spans, and the line with carets under a span."""
+"""Where the user wrote it, and how to say so: sources, spans and diagnostics."""
 
 from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass, field
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -90,3 +91,41 @@ def _columns(char: str) -> int:
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+class Place(Protocol):
+    """A position that can be resolved to a span, now or only when a message needs it."""
+
+    def resolve(self) -> Span:
+        """The span."""
+        ...
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One fault: code, where, one sentence, then the facts and what to do.
+
+    `related` are further places with a word each ("declared here").
+    """
+
+    code: str
+    message: str
+    span: Place | None = None
+    found: str = ""
+    allowed: str = ""
+    do: str = ""
+    related: tuple[tuple[str, Place], ...] = ()
+
+    def __str__(self) -> str:
+        span = self.span.resolve() if self.span else None
+        at = f" at {span.place}" if span else ""
+        lines = [f"TC-{self.code}{at}: {visible(self.message)}"]
+        if span:
+            lines.append(span.excerpt())
+        for name, value in (("found", self.found), ("allowed", self.allowed), ("do", self.do)):
+            if value:
+                lines.append(f"  {name}: {visible(value)}")
+        for label, place in self.related:
+            where = place.resolve()
+            lines += [f"  {visible(label)} at {where.place}", where.excerpt()]
+        return "\n".join(lines)

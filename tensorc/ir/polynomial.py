@@ -1,0 +1,292 @@
+"""Exact polynomials with integer coefficients: extents, subscripts, sizes and keys.
+
+Atoms are symbols (the extent of an index, an index, a `const` integer parameter), floor divisions,
+minima and maxima, and opaque data reads. A polynomial is kept in one canonical form, so equality
+of extents is identity of objects. `a % b` is `a - b * (a // b)` and has no atom of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tensorc.ir.node import Node, fact, node
+
+
+@node
+class Symbol(Node):
+    """An unknown integer. Kind: "extent" (>= 1 where it matters), "index" or "parameter"."""
+
+    name: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"|{self.name}|" if self.kind == "extent" else self.name
+
+
+@node
+class Floor(Node):
+    """floor(numerator / denominator)."""
+
+    numerator: Polynomial
+    denominator: Polynomial
+
+    def __str__(self) -> str:
+        return f"{_operand(self.numerator)} // {_operand(self.denominator)}"
+
+
+@node
+class Bound(Node):
+    """The minimum ("min") or maximum ("max") of two or more polynomials."""
+
+    which: str
+    args: tuple[Polynomial, ...]
+
+    def __str__(self) -> str:
+        return f"{self.which}({', '.join(map(str, self.args))})"
+
+
+@node
+class Opaque(Node):
+    """An integer that depends on data: the value of a level-1 expression."""
+
+    expr: Node
+
+    def __str__(self) -> str:
+        return str(self.expr)
+
+
+Atom = Symbol | Floor | Bound | Opaque
+Monomial = tuple[tuple[Atom, int], ...]
+
+
+@node
+class Polynomial(Node):
+    """sum of coefficient * monomial; terms sorted, no zero coefficient, no repeated monomial."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def __add__(self, other: Polynomial | int) -> Polynomial:
+        return _collect((*self.terms, *polynomial(other).terms))
+
+    def __sub__(self, other: Polynomial | int) -> Polynomial:
+        return self + polynomial(other) * -1
+
+    def __mul__(self, other: Polynomial | int) -> Polynomial:
+        return _collect(
+            tuple((_times(m, n), a * b) for m, a in self.terms for n, b in polynomial(other).terms)
+        )
+
+    def __neg__(self) -> Polynomial:
+        return self * -1
+
+    def __floordiv__(self, other: Polynomial | int) -> Polynomial:
+        return floor_divide(self, polynomial(other))
+
+    def __mod__(self, other: Polynomial | int) -> Polynomial:
+        return self - polynomial(other) * (self // other)
+
+    @property
+    def constant(self) -> int | None:
+        """Its value if it is a number, else None."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+
+def polynomial(value: Polynomial | int) -> Polynomial:
+    """An integer as a polynomial; a polynomial as it is."""
+    if isinstance(value, Polynomial):
+        return value
+    return Polynomial((((), value),)) if value else Polynomial(())
+
+
+def extent(name: str) -> Polynomial:
+    """|name| as a polynomial."""
+    return of_atom(Symbol(name, "extent"))
+
+
+def of_atom(atom: Atom) -> Polynomial:
+    """The polynomial that is just `atom`."""
+    return Polynomial(((((atom, 1),), 1),))
+
+
+def floor_divide(a: Polynomial, b: Polynomial) -> Polynomial:
+    """floor(a / b): terms that b divides leave the floor, the rest becomes an atom.
+
+    A division by zero is 0, as everywhere in the language.
+    """
+    divisor = b.constant
+    if divisor == 0:
+        return polynomial(0)
+    whole, rest = _split(a, b)
+    if not rest.terms:
+        return whole
+    if divisor is not None and rest.constant is not None:
+        return whole + rest.constant // divisor
+    return whole + of_atom(Floor(rest, b))
+
+
+def _split(a: Polynomial, b: Polynomial) -> tuple[Polynomial, Polynomial]:
+    """(q, r) with a = q * b + r, taking into q the terms that b divides exactly."""
+    if len(b.terms) != 1:
+        return (polynomial(1), polynomial(0)) if a is b else (polynomial(0), a)
+    (factor, scale), *_ = b.terms
+    quotient: list[tuple[Monomial, int]] = []
+    rest: list[tuple[Monomial, int]] = []
+    for monomial, coefficient in a.terms:
+        divided = _divide(monomial, factor)
+        if divided is not None and coefficient % scale == 0:
+            quotient.append((divided, coefficient // scale))
+        else:
+            rest.append((monomial, coefficient))
+    return _collect(tuple(quotient)), _collect(tuple(rest))
+
+
+def bound(which: str, args: tuple[Polynomial, ...]) -> Polynomial:
+    """The minimum or maximum of `args`, folded where all are numbers or all are equal."""
+    unique = tuple(sorted(set(args), key=str))
+    if len(unique) == 1:
+        return unique[0]
+    numbers = [arg.constant for arg in unique]
+    known = [number for number in numbers if number is not None]
+    choose = min if which == "min" else max
+    if len(known) == len(unique):
+        return polynomial(choose(known))
+    return of_atom(Bound(which, unique))
+
+
+@fact
+def atoms(item: Polynomial) -> frozenset[Atom]:
+    """The atoms of the polynomial, not those inside floors and bounds."""
+    return frozenset(atom for monomial, _ in item.terms for atom, _ in monomial)
+
+
+@fact
+def symbols(item: Polynomial) -> frozenset[Symbol]:
+    """Every symbol in the polynomial, inside floors and bounds too; opaque reads have none."""
+    found: set[Symbol] = set()
+    for atom in atoms(item):
+        match atom:
+            case Symbol():
+                found.add(atom)
+            case Floor(numerator, denominator):
+                found |= symbols(numerator) | symbols(denominator)
+            case Bound(_, args):
+                found.update(*(symbols(arg) for arg in args))
+            case Opaque():
+                pass
+    return frozenset(found)
+
+
+def substitute(item: Polynomial, change: Callable[[Atom], Polynomial | None]) -> Polynomial:
+    """`item` with each atom replaced by `change(atom)` where that is not None, inside out."""
+    total = polynomial(0)
+    for monomial, coefficient in item.terms:
+        product = polynomial(coefficient)
+        for atom, power in monomial:
+            value = _substituted(atom, change)
+            for _ in range(power):
+                product = product * value
+        total = total + product
+    return total
+
+
+def _substituted(atom: Atom, change: Callable[[Atom], Polynomial | None]) -> Polynomial:
+    new = change(atom)
+    if new is not None:
+        return new
+    match atom:
+        case Floor(numerator, denominator):
+            return substitute(numerator, change) // substitute(denominator, change)
+        case Bound(which, args):
+            return bound(which, tuple(substitute(arg, change) for arg in args))
+        case Symbol() | Opaque():
+            return of_atom(atom)
+
+
+def evaluate(item: Polynomial, values: Mapping[Symbol, int]) -> int:
+    """The exact value where every symbol has one. KeyError: the symbol that has none."""
+
+    def known(atom: Atom) -> Polynomial | None:
+        return polynomial(values[atom]) if isinstance(atom, Symbol) else None
+
+    number = substitute(item, known).constant
+    if number is None:
+        raise KeyError(str(item))
+    return number
+
+
+def text(item: Polynomial) -> str:
+    """The polynomial in the language's own syntax, `2*|h| + |r| // 2 - 1`."""
+    if not item.terms:
+        return "0"
+    out = ""
+    for monomial, coefficient in item.terms:
+        body = _term(monomial, abs(coefficient))
+        if not out:
+            out = f"-{body}" if coefficient < 0 else body
+        else:
+            out += f" {'-' if coefficient < 0 else '+'} {body}"
+    return out
+
+
+def _term(monomial: Monomial, coefficient: int) -> str:
+    factors = [_factor(atom) for atom, power in monomial for _ in range(power)]
+    if coefficient != 1 or not factors:
+        factors.insert(0, str(coefficient))
+    return "*".join(factors)
+
+
+def _factor(atom: Atom) -> str:
+    return f"({atom})" if isinstance(atom, Floor) else str(atom)
+
+
+def _operand(item: Polynomial) -> str:
+    simple = len(item.terms) == 1 and item.terms[0][1] > 0
+    single = (
+        simple and (not item.terms[0][0] or item.terms[0][1] == 1) and len(item.terms[0][0]) < 2
+    )
+    one = single and all(power == 1 for _, power in item.terms[0][0])
+    return str(item) if one else f"({item})"
+
+
+def _collect(terms: tuple[tuple[Monomial, int], ...]) -> Polynomial:
+    total: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        total[monomial] = total.get(monomial, 0) + coefficient
+    kept = [(monomial, coefficient) for monomial, coefficient in total.items() if coefficient]
+    return Polynomial(tuple(sorted(kept, key=lambda term: _monomial_key(term[0]))))
+
+
+def _monomial_key(monomial: Monomial) -> tuple[int, str]:
+    """Higher degree first, the number last; then by name."""
+    return -sum(power for _, power in monomial), _monomial_text(monomial)
+
+
+def _monomial_text(monomial: Monomial) -> str:
+    return "*".join(f"{_atom_text(atom)}^{power}" for atom, power in monomial)
+
+
+@fact
+def _atom_text(atom: Atom) -> str:
+    return str(atom)
+
+
+def _times(a: Monomial, b: Monomial) -> Monomial:
+    powers: dict[Atom, int] = dict(a)
+    for atom, power in b:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted(powers.items(), key=lambda pair: _atom_text(pair[0])))
+
+
+def _divide(monomial: Monomial, factor: Monomial) -> Monomial | None:
+    powers: dict[Atom, int] = dict(monomial)
+    for atom, power in factor:
+        left = powers.get(atom, 0) - power
+        if left < 0:
+            return None
+        powers[atom] = left
+    return tuple((atom, power) for atom, power in powers.items() if power)

@@ -14,12 +14,15 @@ from tensorc.ir.node import Node, fact, node
 
 @node
 class Symbol(Node):
-    """An unknown integer. Kind: "extent" (>= 1 where it matters), "index" or "parameter"."""
+    """An unknown integer. Kind: "extent" (>= 1 where it matters), "index" or "parameter"; at level
+    2 "base", the first position of an enclosing block."""
 
     name: str
     kind: str
 
     def __str__(self) -> str:
+        if self.kind == "base":
+            return f"{self.name}.base"
         return f"|{self.name}|" if self.kind == "extent" else self.name
 
 

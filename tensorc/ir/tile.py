@@ -4,11 +4,22 @@ A statement is a level-1 equation over tiles whose axes are the program's index 
 an index to blocks of a range, so a subscript reads the same at both levels. Copying, mapping,
 reducing and multiplying are not nodes: they are ways to do one statement, named by `by`.
 
-    Program(kernels)   Kernel(grid, body)   Statement = Let | Store | Loop | Each
+    TileProgram(kernels)   Kernel(grid, body)   Statement = Let | Store | Loop | Each
     body expressions: the scalar nodes of level 1 (no Reduce, no Round), `Value` and `Seen`
 
-Inside a loop over i an index means base + lane. A carried tile may have the loop's own index as an
-axis: one running value per lane, to be reduced over that axis after the loop.
+Where the grid, a loop or `Each` binds an index, a statement works on one block of it: `Position`
+is the block's base plus the lane. Any other index is whole: base 0 and enough lanes for its extent.
+
+A lane lies inside the domain if the positions of all its axes are below their extents. Outside, a
+read does not take place and gives no value (or the `fill` of the instruction, beyond the tensor's
+bounds), and nothing is stored. What has no value must not reach a lane inside: a reduction takes
+all lanes of its axes, save along those that its instruction walks exactly (`Use.exact`), so a
+statement whose lanes outside are not neutral is guarded first, by a `select` marked `edge`.
+
+In bounds of loops `Symbol(i, "base")`, printed `i.base`, is the base of an enclosing block of i.
+
+A carried tile may have the loop's own index as an axis: one running value per lane. After the loop
+that axis counts lanes, not positions, and the only thing to do with it is to reduce it.
 """
 
 from __future__ import annotations
@@ -20,13 +31,13 @@ from tensorc.ir.dtypes import DType
 from tensorc.ir.functions import Reducer
 from tensorc.ir.node import Node, node
 from tensorc.ir.polynomial import Polynomial
-from tensorc.ir.tensor import Declaration, Expr, Literal, Table, Tensor
+from tensorc.ir.tensor import Check, Declaration, Expr, Literal, Table, Tensor
 
 
 @node
 class Frame(Node):
-    """A register tile in the accumulator layout of `atom`, rows `m` and columns `n`; restricted
-    to the axes that the tile has."""
+    """A register tile in the accumulator layout of `atom`, rows `m` and columns `n`, restricted to
+    the axes that the tile has: a tile without `n` axes is held by every thread of its rows."""
 
     atom: str
     m: tuple[str, ...]
@@ -95,11 +106,18 @@ class Tile(Node):
 @node
 class Use(Node):
     """The instruction that does a statement: which axes play which role, and how many atoms of
-    the instruction lie along each role."""
+    the instruction lie along each role.
+
+    `exact`: reduced axes along which it stops at the end of the domain; along others it takes
+    whole tiles. `fill`: what a copy delivers for elements beyond the bounds of the tensor (None:
+    nothing that may be used).
+    """
 
     instruction: str
     roles: tuple[tuple[str, tuple[str, ...]], ...] = ()
     repeat: tuple[tuple[str, int], ...] = ()
+    exact: tuple[str, ...] = ()
+    fill: Literal | None = None
 
 
 @node
@@ -107,8 +125,10 @@ class Let(Node):
     """tile = [onto op] op over `reduced` of body.
 
     `op` None: pointwise. `onto`: the tile that the reduction starts from. `into`: the dead tile
-    whose storage this one takes. `edge`: indices for which this statement guards the last block;
-    it is the identity in every full block.
+    whose storage this one takes. `edge`: indices of which this statement guards the outer blocks:
+    its body is a `select` whose condition holds on every lane of their full blocks, where nothing
+    but the first branch is emitted. The full blocks of a loop's index are stated by the loop, those
+    of other indices are the ones that lie inside the extent.
     """
 
     tile: Tile
@@ -125,8 +145,9 @@ class Let(Node):
 class Store(Node):
     """tensor[subscripts] = value, for lanes inside the domain only.
 
-    `combine`: None, or the reducer with which concurrent stores meet. `once`: grid indices that
-    the value lacks, so that only their first block stores.
+    `combine`: None (each element is stored once), or the reducer by which stores meet in memory
+    that holds its neutral element at first. `once`: grid indices that the value lacks, so that only
+    their first block stores. `edge` as in a `Let`, about `value`.
     """
 
     tensor: Tensor
@@ -142,19 +163,20 @@ class Store(Node):
 class Carry(Node):
     """A tile that lives through a loop: starts as `start`, continues as the tile named `name'`.
 
-    `start`: a literal, "lowest" (the lowest finite value of its type), or an outer tile.
+    `start`: a constant, "lowest" (the lowest finite value of its type), or an outer tile.
     """
 
     tile: Tile
-    start: Literal | str | Tile
+    start: Expr | str | Tile
 
 
 @node
 class Loop(Node):
-    """Sequential blocks of `index` from `lower` (a multiple of `block`) up to `upper`.
+    """Sequential blocks of `index`, with bases from `lower` (a multiple of `block`) below `upper`
+    (at most the extent); last one first if `down`.
 
-    `full`: the range of bases (in index units) in which every mask and edge holds on every lane.
-    After the loop a carried tile's final value is read by the carry's own name.
+    `full`: the range in which a block must lie for every guard on this index to hold on each of
+    its lanes. After the loop a carried tile's final value is read by the carry's own name.
     """
 
     index: str
@@ -164,11 +186,13 @@ class Loop(Node):
     full: tuple[Polynomial, Polynomial]
     carries: tuple[Carry, ...]
     body: tuple[Statement, ...]
+    down: bool = False
 
 
 @node
 class Each(Node):
-    """Run `body` block by block along `index` of the tiles; every statement is pointwise in it."""
+    """Run `body` block by block along `index` of its tiles; every statement is pointwise in it, so
+    the value is that of the body alone. Tiles keep their whole size and are read after it."""
 
     index: str
     block: int
@@ -202,7 +226,8 @@ class Kernel:
 @dataclass(frozen=True)
 class TileProgram:
     """Kernels in order; they talk through `workspaces`. Parameters, outputs, extents and tables
-    are the level-1 program's. `machine` names the machine file whose instructions are used."""
+    are the level-1 program's. `machine` names the machine whose instructions are used. `checks`
+    are the reads, as they stand in the kernels, whose subscripts are compared when running."""
 
     name: str
     machine: str
@@ -212,6 +237,7 @@ class TileProgram:
     extents: tuple[tuple[str, Polynomial], ...]
     kernels: tuple[Kernel, ...]
     tables: tuple[Table, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def extent_of(self) -> Mapping[str, Polynomial]:

@@ -1,0 +1,458 @@
+"""The meaning of level 2: programs run statement by statement, block by block, on NumPy arrays.
+
+Every value is computed in its value type (f32 in float32) and rounded where it is stored: in a tile
+of a narrow type, at a cast, in a tensor. A reduction starts from `onto` (else from its neutral
+element) and adds lane by lane, ascending, the last listed axis fastest, each partial rounded to the
+tile's type; the order of a kernel on a machine may differ, its rounding points do not.
+
+Asserted on the way, as BrokenInvariant: nothing without a value is stored or decides anything;
+guards hold on every lane of full blocks; loops stay inside extents; each element is stored once
+(or combined), and all of every output; reads without a check stay inside their tensors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorc.errors import BrokenInvariant, OutOfRange
+from tensorc.ir import reductions
+from tensorc.ir.dtypes import BOOL, F32, I64, DType, integer_range
+from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
+from tensorc.ir.lanes import KNOWN, UNKNOWN, Axis, Lanes, Memory, Site
+from tensorc.ir.polynomial import Atom, Opaque, Polynomial, Symbol, polynomial, substitute
+from tensorc.ir.rounding import LARGEST, Array, numpy_dtype, round_exact, round_to
+from tensorc.ir.source import Diagnostic
+from tensorc.ir.tensor import Expr, Select, Table, Tensor, free_indices
+from tensorc.ir.tile import (
+    Carry,
+    Each,
+    Kernel,
+    Let,
+    Loop,
+    Statement,
+    Store,
+    Tile,
+    TileProgram,
+    Use,
+)
+from tensorc.ir.walk_tile import bound, values_in, whole
+
+Axes = tuple[Axis, ...]
+POINTS = 1 << 22  # elements that a reduction evaluates at once
+
+
+def interpret(
+    program: TileProgram,
+    arrays: Mapping[str, npt.ArrayLike],
+    extents: Mapping[str, int],
+    order: np.random.Generator | None = None,
+) -> dict[str, Array]:
+    """The outputs of `program` by name, in their storage types.
+
+    `arrays`: every parameter. `extents`: the extent of every index (those that follow from others
+    may be left out). `order`: draws the order of the blocks of every grid; None: row-major.
+
+    BrokenInvariant: see above. OutOfRange (R704): a checked subscript leaves its dimension.
+    """
+    run = Run(program, Memory(), dict(extents), order)
+    for item in program.parameters:
+        run.hold(item.tensor, round_to(arrays[item.tensor.name], item.tensor.dtype))
+    run.complete_extents()
+    for table in program.tables:
+        run.hold(table.tensor, run.entries(table))
+    for kernel in program.kernels:
+        run.kernel(kernel)
+    for item in program.outputs:
+        if not run.memory.stored[item.tensor.name].all():
+            raise BrokenInvariant(f"{program.name}: some of {item.tensor.name} was never stored")
+    return {item.tensor.name: run.memory.arrays[item.tensor.name] for item in program.outputs}
+
+
+@dataclass
+class Block:
+    """One block of the grid, and where in its loops it is.
+
+    `bases` and `counts`: base position and lanes of each index bound here; `windows`: the lanes
+    that `Each` singles out; `full`: whether the block of an open loop lies in its full range.
+    """
+
+    kernel: Kernel
+    bases: dict[str, int]
+    counts: dict[str, int]
+    bound: frozenset[str]
+    whole: Mapping[str, int]
+    windows: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    full: dict[str, bool] = field(default_factory=dict[str, bool])
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    tiles: dict[str, tuple[tuple[str, ...], Lanes]] = field(
+        default_factory=dict[str, tuple[tuple[str, ...], Lanes]]
+    )
+
+    def __str__(self) -> str:
+        at = ", ".join(f"{index} = {base}" for index, base in self.bases.items())
+        return f"{self.kernel.name} at {at}" if at else self.kernel.name
+
+    def window(self, tile: Tile) -> tuple[slice, ...]:
+        """The lanes of a tile that statements work on here."""
+        spans = (self.windows.get(a, (0, n)) for a, n in zip(tile.axes, tile.sizes, strict=True))
+        return tuple(slice(start, start + count) for start, count in spans)
+
+    def fetch(self, tile: Tile) -> Lanes:
+        """Those lanes of a tile."""
+        return self.tiles[tile.name][1].at(self.window(tile))
+
+    def assign(self, tile: Tile, lanes: Lanes) -> None:
+        """Set those lanes of a tile; all of its lanes have no value before the first time."""
+        if tile.name not in self.tiles:
+            values = np.zeros(tile.sizes, numpy_dtype(tile.dtype))
+            states = np.full(tile.sizes, UNKNOWN, np.uint8)
+            self.tiles[tile.name] = tile.axes, Lanes(values, states)
+        whole, window = self.tiles[tile.name][1], self.window(tile)
+        whole.values[window], whole.states[window] = lanes.values, lanes.states
+
+    def lanes_of(self, index: str, exprs: Iterable[Expr]) -> int | None:
+        """How many lanes an index has in a statement: those of its block, those of the tiles that
+        it reads, those that whole tiles have; None: exactly its extent."""
+        if index in self.counts:
+            return self.counts[index]
+        for value in values_in(exprs).values():
+            if index in value.axes:
+                return self.tiles[value.tile][1].values.shape[value.axes.index(index)]
+        return self.whole.get(index)
+
+
+@dataclass
+class Run:
+    """A program with the memory and sizes it runs on."""
+
+    program: TileProgram
+    memory: Memory
+    extents: dict[str, int]
+    order: np.random.Generator | None
+
+    # --- tensors and sizes ----------------------------------------------------------------------
+
+    def hold(self, tensor: Tensor, values: Array) -> None:
+        """A tensor that is there before any kernel runs."""
+        self.memory.arrays[tensor.name] = values
+        self.memory.stored[tensor.name] = np.ones(values.shape, bool)
+
+    def complete_extents(self) -> None:
+        """Extents that follow from others."""
+        for index, size in self.program.extents:
+            if index not in self.extents:
+                self.extents[index] = self.number(size, None)
+
+    def entries(self, table: Table) -> Array:
+        """A table's array."""
+        shape = tuple(self.number(size, None) for size in table.tensor.shape)
+        site = self.site(None, ())
+        found = [site.stored(value, table.tensor.dtype).values for value in table.values]
+        return np.array(found, numpy_dtype(table.tensor.dtype)).reshape(shape)
+
+    def number(self, size: Polynomial, block: Block | None) -> int:
+        """The value of a size or bound."""
+
+        def known(atom: Atom) -> Polynomial | None:
+            match atom:
+                case Symbol(name, "extent"):
+                    return polynomial(self.extents[name])
+                case Symbol(name, "base"):
+                    assert block is not None
+                    return polynomial(block.bases[name])
+                case Symbol(name, _):
+                    return polynomial(int(self.memory.arrays[name]))
+                case Opaque(expr):
+                    return polynomial(self.scalar(cast(Expr, expr), block))
+                case _:
+                    return None
+
+        value = substitute(size, known).constant
+        if value is None:
+            raise BrokenInvariant(f"{self.program.name}: {size} has no value")
+        return value
+
+    def scalar(self, expr: Expr, block: Block | None) -> int:
+        """A data read in a bound."""
+        lanes = self.site(block, ()).value(expr, I64)
+        if lanes.states.any():
+            raise BrokenInvariant(f"{block}: a bound reads what has no value")
+        return int(lanes.values)
+
+    # --- kernels, blocks and loops --------------------------------------------------------------
+
+    def kernel(self, kernel: Kernel) -> None:
+        """All blocks of one kernel."""
+        for tensor in kernel.writes:
+            shape = tuple(self.number(size, None) for size in tensor.shape)
+            self.memory.arrays.setdefault(tensor.name, np.zeros(shape, numpy_dtype(tensor.dtype)))
+            self.memory.stored.setdefault(tensor.name, np.zeros(shape, bool))
+        sizes = {item.index: item.size for item in kernel.grid}
+        names, lanes = bound(kernel), whole(kernel)
+        for bases in self.blocks(kernel):
+            self.body(kernel.body, Block(kernel, bases, dict(sizes), names, lanes))
+
+    def blocks(self, kernel: Kernel) -> list[dict[str, int]]:
+        """The bases of every block of the grid, in the order of this run."""
+        ranges = [range(0, self.extents[item.index], item.size) for item in kernel.grid]
+        names = [item.index for item in kernel.grid]
+        found = [dict(zip(names, bases, strict=True)) for bases in product(*ranges)]
+        if self.order is not None:
+            found = [found[place] for place in self.order.permutation(len(found))]
+        return found
+
+    def body(self, body: tuple[Statement, ...], block: Block) -> None:
+        """Statements in order."""
+        for item in body:
+            match item:
+                case Let():
+                    self.let(item, block)
+                case Store():
+                    self.store(item, block)
+                case Loop():
+                    self.loop(item, block)
+                case Each():
+                    self.each(item, block)
+
+    def each(self, each: Each, block: Block) -> None:
+        """The body on one part of the lanes after another."""
+        outer = block.windows.get(each.index)
+        lanes = block.counts.get(each.index, block.whole.get(each.index, 0))
+        start, count = outer or (0, lanes)
+        for offset in range(start, start + count, each.block):
+            block.windows[each.index] = (offset, each.block)
+            self.body(each.body, block)
+        del block.windows[each.index]
+        if outer is not None:
+            block.windows[each.index] = outer
+
+    def loop(self, loop: Loop, block: Block) -> None:
+        """The blocks of a loop; the value of a carry stands under its own name."""
+        lower, upper = self.number(loop.lower, block), self.number(loop.upper, block)
+        extent = self.extents[loop.index]
+        if lower < upper and (lower < 0 or lower % loop.block or upper > extent):
+            raise BrokenInvariant(f"{block}: loop {loop.index}: {lower} to {upper} of {extent}")
+        bases = range(lower, upper, loop.block)
+        for carry in loop.carries:
+            block.assign(carry.tile, self.start(carry, block))
+        seen = 0
+        for base in reversed(bases) if loop.down else bases:
+            block.bases[loop.index], block.counts[loop.index] = base, loop.block
+            low, high = (self.number(limit, block) for limit in loop.full)
+            block.full[loop.index] = low <= base and base + loop.block <= high
+            after = seen + min(loop.block, extent - base)
+            block.seen[loop.index], seen = (seen, after), after
+            self.body(loop.body, block)
+            for carry in loop.carries:
+                following = block.tiles[carry.tile.name + "'"][1].at(block.window(carry.tile))
+                block.assign(carry.tile, following)
+        for state in (block.bases, block.counts, block.full, block.seen):
+            state.pop(loop.index, None)
+
+    def start(self, carry: Carry, block: Block) -> Lanes:
+        """The value of a carried tile before the first iteration."""
+        match carry.start:
+            case Tile():
+                return block.fetch(carry.start)
+            case str():
+                return Lanes(np.asarray(lowest(carry.tile.dtype)), np.asarray(KNOWN))
+            case _:
+                return self.site(block, ()).stored(carry.start, carry.tile.dtype)
+
+    # --- statements -----------------------------------------------------------------------------
+
+    def axes(self, names: Iterable[str], exprs: tuple[Expr, ...], block: Block) -> Axes:
+        """The lanes on which a statement with these axes works."""
+        return tuple(self.axis(name, block.lanes_of(name, exprs), block) for name in names)
+
+    def axis(self, index: str, lanes: int | None, block: Block) -> Axis:
+        start, count = block.windows.get(index, (0, lanes))
+        positions = index in block.counts or index not in block.bound
+        extent = self.extents[index] if positions else None
+        count = self.extents[index] if count is None else count
+        return Axis(index, block.bases.get(index, 0), start, count, extent)
+
+    def site(self, block: Block | None, axes: Axes, by: Use | None = None) -> Site:
+        """Where expressions of a statement are computed."""
+        checked = frozenset(item.read for item in self.program.checks)
+        fill = by.fill if by else None
+        if block is None:
+            return Site(self.memory, self.extents, axes, {}, {}, {}, fill, checked)
+        return Site(
+            self.memory, self.extents, axes, block.bases, block.seen, block.tiles, fill, checked
+        )
+
+    def let(self, let: Let, block: Block) -> None:
+        """Define a tile."""
+        axes = self.axes((*let.tile.axes, *let.reduced), (let.body,), block)
+        if let.op is None:
+            site = self.site(block, axes, let.by)
+            lanes = site.stored(let.body, let.tile.dtype)
+            self.reads_inside(site, lanes, block)
+        else:
+            lanes = self.reduced(let, let.op, axes, block)
+        self.guard(let.body, let.edge, axes, block)
+        block.assign(let.tile, lanes)
+
+    def reduced(self, let: Let, op: Reducer, axes: Axes, block: Block) -> Lanes:
+        """All lanes of the reduced axes, or those inside the domain along exact ones."""
+        rank = len(let.tile.axes)
+        outer = axes[:rank]
+        inner = tuple(_exact(axis) if axis.index in let.by.exact else axis for axis in axes[rank:])
+        total = block.fetch(let.onto) if let.onto else None
+        for part in _parts(outer, inner):
+            site = self.site(block, (*outer, *part), let.by)
+            converted = let.tile.dtype if op in (SUM, PROD) else site.wanted(let.body, F32)
+            lanes = site.stored(let.body, converted)
+            self.reads_inside(site, lanes, block)
+            self.values_inside(site, lanes, rank, let, block)
+            total = combined(op, total, lanes, site.shape, rank)
+        return Lanes(round_to(total.values, let.tile.dtype), total.states)
+
+    def store(self, store: Store, block: Block) -> None:
+        """Write the lanes inside the domain to memory."""
+        if any(block.bases[index] for index in store.once):
+            return
+        exprs = (*store.subscripts, store.value)
+        names = sorted(frozenset[str]().union(*map(free_indices, exprs)))
+        axes = self.axes(names, exprs, block)
+        site = self.site(block, axes, store.by)
+        lanes = site.stored(store.value, store.tensor.dtype)
+        places = [site.value(item, I64) for item in store.subscripts]
+        self.guard(store.value, store.edge, axes, block)
+        inside = np.broadcast_to(site.inside(names), site.shape)
+        for item in (lanes, *places):
+            self.reads_inside(site, item, block)
+            if (np.broadcast_to(item.states, site.shape)[inside] != KNOWN).any():
+                raise BrokenInvariant(
+                    f"{block}: store {store.tensor.name}: a lane inside the domain has no value"
+                )
+        chosen = [np.broadcast_to(item.values, site.shape)[inside] for item in places]
+        self.write(store, chosen, np.broadcast_to(lanes.values, site.shape)[inside], block)
+
+    def write(self, store: Store, places: list[Array], values: Array, block: Block) -> None:
+        """Each element once, or combined with what is there."""
+        array = self.memory.arrays[store.tensor.name]
+        held = self.memory.stored[store.tensor.name]
+        for place, size in zip(places, array.shape, strict=True):
+            if ((place < 0) | (place >= size)).any():
+                raise BrokenInvariant(f"{block}: store outside {store.tensor.name}")
+        flat = np.ravel_multi_index(places, array.shape) if places else np.zeros(1, np.int64)
+        if store.combine is not None:
+            fresh = ~held.reshape(-1)[flat]
+            array.reshape(-1)[flat[fresh]] = neutral(store.combine, array.dtype)
+            _COMBINE[store.combine].at(array.reshape(-1), flat, values)
+        elif len(np.unique(flat)) < len(flat) or held.reshape(-1)[flat].any():
+            raise BrokenInvariant(f"{block}: an element of {store.tensor.name} is stored twice")
+        else:
+            array.reshape(-1)[flat] = values
+        held.reshape(-1)[flat] = True
+
+    # --- assertions -----------------------------------------------------------------------------
+
+    def reads_inside(self, site: Site, lanes: Lanes, block: Block) -> None:
+        """No lane inside the domain rests on a read outside its tensor."""
+        for number, (read, axis) in enumerate(site.faults):
+            bad = (lanes.states == 2 + number) & site.inside(axis.index for axis in site.axes)
+            if not bad.any():
+                continue
+            subscript = site.value(read.subscripts[axis], I64).values
+            place = int(np.broadcast_to(subscript, bad.shape)[bad][0])
+            size = self.memory.arrays[read.tensor.name].shape[axis]
+            said = f"{read.tensor.name}: subscript {axis} is {place}, allowed are 0..{size - 1}"
+            if any(item.read is read and item.axis == axis for item in self.program.checks):
+                raise OutOfRange([Diagnostic("R704", said)])
+            raise BrokenInvariant(f"{block}: {said}")
+
+    def values_inside(self, site: Site, lanes: Lanes, rank: int, let: Let, block: Block) -> None:
+        """No lane outside the domain spoils a reduction of lanes inside."""
+        missing = np.broadcast_to(lanes.states != KNOWN, site.shape)
+        kept = site.inside(axis.index for axis in site.axes[:rank])
+        beyond = missing & kept & ~site.inside(axis.index for axis in site.axes[rank:])
+        if beyond.any():
+            raise BrokenInvariant(
+                f"{block}: {let.tile.name} reduces lanes of {', '.join(let.reduced)} that lie "
+                "outside the domain and have no value; guard them, or walk the index exactly"
+            )
+
+    def guard(self, body: Expr, edge: tuple[str, ...], axes: Axes, block: Block) -> None:
+        """The condition of a guard holds on every lane of full blocks."""
+        if not edge or not all(self.full(index, axes, block) for index in edge):
+            return
+        assert isinstance(body, Select)
+        holds = self.site(block, axes).value(body.condition, BOOL)
+        if not holds.values.all() or (holds.states != KNOWN).any():
+            raise BrokenInvariant(
+                f"{block}: a guard of {', '.join(edge)} fails in a full block: "
+                f"{sum(not each for each in holds.values.flat)} lanes"
+            )
+
+    def full(self, index: str, axes: Axes, block: Block) -> bool:
+        """Whether the lanes of an index here are those of a full block."""
+        if index in block.full:
+            return block.full[index]
+        return all(axis.inside.all() for axis in axes if axis.index == index)
+
+
+def _exact(axis: Axis) -> Axis:
+    """The lanes of an axis that are inside the domain."""
+    return replace(axis, count=int(axis.inside.sum()))
+
+
+def _parts(outer: Axes, inner: Axes) -> Iterator[Axes]:
+    """The reduced lanes in ascending order, few enough at a time."""
+    lanes = math.prod(axis.count for axis in (*outer, *inner))
+    place = next((n for n, axis in enumerate(inner) if axis.count > 1), None)
+    if lanes <= POINTS or place is None:
+        yield inner
+        return
+    axis = inner[place]
+    step = max(1, axis.count * POINTS // lanes)
+    for start in range(0, axis.count, step):
+        count = min(step, axis.count - start)
+        piece = replace(axis, start=axis.start + start, count=count)
+        yield (*inner[:place], piece, *inner[place + 1 :])
+
+
+def combined(
+    op: Reducer, total: Lanes | None, lanes: Lanes, shape: tuple[int, ...], rank: int
+) -> Lanes:
+    """`total` reduced with `lanes`, one after another, over all axes but the first `rank`."""
+    order = (*range(rank, len(shape)), *range(rank))
+    values, states = (
+        np.broadcast_to(item, shape).transpose(order).reshape((-1, *shape[:rank]))
+        for item in (lanes.values, lanes.states != KNOWN)
+    )
+    if total is not None:
+        first = np.broadcast_to(total.values, shape[:rank]).astype(values.dtype)
+        values = np.concatenate([first[None], values])
+        held = np.broadcast_to(total.states != KNOWN, shape[:rank])
+        states = np.concatenate([held[None], states])
+    found = reductions.reduce(op.name, values, None, ordered=True)
+    return Lanes(found, np.where(states.any(axis=0), np.uint8(UNKNOWN), np.uint8(KNOWN)))
+
+
+def neutral(op: Reducer, dtype: np.dtype[Any]) -> Array:
+    """What a reduction of nothing gives."""
+    return reductions.reduce(op.name, np.zeros((0,), dtype), None, ordered=True)
+
+
+def lowest(dtype: DType) -> Array:
+    """The lowest finite value of a type."""
+    if dtype.floating:
+        return round_to(-LARGEST[dtype], dtype)
+    return round_exact(Fraction(integer_range(dtype)[0]), dtype)
+
+
+_COMBINE: dict[Reducer, np.ufunc] = {
+    SUM: np.add, PROD: np.multiply, MAX: np.maximum, MIN: np.minimum,
+    ANY: np.logical_or, ALL: np.logical_and,
+}  # fmt: skip

@@ -201,8 +201,11 @@ def operand_types(expr: Apply, wanted: DType) -> tuple[DType, ...]:
             return resolved(own[0], wanted), settled(own[1])
         case Typing.COMPARISON | Typing.EQUALITY:
             return (settled(_meeting(own)),) * len(own)
-        case Typing.CLASSIFY | Typing.COUNT | Typing.EXPONENT | Typing.PART | Typing.MAGNITUDE:
+        case Typing.CLASSIFY | Typing.COUNT | Typing.EXPONENT:
             return tuple(resolved(dtype, wanted) for dtype in own)
+        case Typing.PART | Typing.MAGNITUDE:
+            source = own[0] if own[0].complex else value_type(expr)
+            return (resolved(source, wanted),)
         case Typing.FLOAT | Typing.ANALYTIC:
             return (resolved(as_float(own[0]), wanted),)
         case Typing.DIVISION:

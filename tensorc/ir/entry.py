@@ -1,0 +1,27 @@
+"""How a compiled CPU kernel is called: shared by the emitter and the loader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Strides = tuple[int | None, ...]  # per dimension, in elements; None: known only at the call
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One 64-bit argument: "pointer" of `name`, "extent" of index `name`, "size" or "stride" of
+    tensor `name` along `axis`, or "error" (the word that failed checks write)."""
+
+    kind: str
+    name: str
+    axis: int = 0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kernel: its symbol `void(ptr slots, i64 begin, i64 end)`, its slots in order, and its
+    grid as (index, block), of which the flattened range [begin, end) is run."""
+
+    symbol: str
+    slots: tuple[Slot, ...]
+    grid: tuple[tuple[str, int], ...]

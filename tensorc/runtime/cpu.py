@@ -1,0 +1,92 @@
+"""Loaded CPU kernels: object code in memory, called with arrays.
+
+A kernel owns the code that it loaded; the code goes when the kernel goes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorc.ir.entry import Entry, Slot
+
+Array = npt.NDArray[Any]
+# Guarded scalar loads fall back to element 0, so even an empty array needs a readable address.
+_SOMEWHERE = np.zeros(64, np.uint8)
+
+
+class CpuKernel:
+    """The kernels of one program, in order."""
+
+    def __init__(self, code: bytes, entries: Sequence[Entry]) -> None:
+        self.entries = tuple(entries)
+        self._library, addresses = _link(code, [entry.symbol for entry in self.entries])
+        signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        self._functions = [signature(address) for address in addresses]
+
+    def run(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> int:
+        """Run every kernel on these arrays (parameters, tables, workspaces and outputs by name).
+
+        Returns 0, or the number of a check that failed (the outputs are then undefined).
+        """
+        error = np.zeros(1, np.int64)
+        for entry, function in zip(self.entries, self._functions, strict=True):
+            slots = [_argument(slot, arrays, extents, error) for slot in entry.slots]
+            values = np.array(slots, np.uint64)
+            function(values.ctypes.data, 0, _blocks(entry, extents))
+        return int(error[0])
+
+
+def _link(code: bytes, symbols: Sequence[str]) -> tuple[object, list[int]]:
+    import llvmlite.binding as llvm
+
+    builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    library: Any = builder.link(_jit(), f"tensorc_{id(code):x}_{_count()}")
+    return library, [int(library[symbol]) for symbol in symbols]
+
+
+_STATE: dict[str, Any] = {"count": 0}
+
+
+def _jit() -> Any:
+    """The process's one linker, made on first use."""
+    if "jit" not in _STATE:
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _STATE["jit"] = llvm.create_lljit_compiler()
+    return _STATE["jit"]
+
+
+def _count() -> int:
+    _STATE["count"] += 1
+    return _STATE["count"]
+
+
+def _blocks(entry: Entry, extents: Mapping[str, int]) -> int:
+    total = 1
+    for index, block in entry.grid:
+        total *= -(-extents[index] // block)
+    return total
+
+
+def _argument(
+    slot: Slot, arrays: Mapping[str, Array], extents: Mapping[str, int], error: Array
+) -> int:
+    if slot.kind == "error":
+        return error.ctypes.data
+    if slot.kind == "extent":
+        return extents[slot.name]
+    array = arrays[slot.name]
+    if slot.kind == "pointer":
+        return array.ctypes.data if array.size else _SOMEWHERE.ctypes.data
+    if slot.kind == "size":
+        return array.shape[slot.axis]
+    return (array.strides[slot.axis] // array.itemsize) % (1 << 64)

@@ -61,7 +61,7 @@ def emit(program: TileProgram, options: Options) -> Module:
     functions: list[str] = []
     entries: list[Entry] = []
     for number, kernel in enumerate(program.kernels):
-        emitter = _Emitter(kernel, f"kernel_{number}", options)
+        emitter = _Emitter(kernel, f"kernel_{number}", program, options)
         functions.append(emitter.function())
         entries.append(emitter.entry())
         declarations.update(emitter.b.declarations)
@@ -73,12 +73,12 @@ def emit(program: TileProgram, options: Options) -> Module:
 class _Emitter:
     """The state of emitting one kernel."""
 
-    def __init__(self, kernel: Kernel, symbol: str, options: Options) -> None:
+    def __init__(self, kernel: Kernel, symbol: str, program: TileProgram, options: Options) -> None:
         self.kernel, self.symbol, self.options = kernel, symbol, options
         self.b = Builder(options.contract)
         self.slots: list[Slot] = []
         checks = {(item.read, item.axis): n + 1 for n, item in enumerate(options.checks)}
-        self.scope = Scope({}, _Extents(self), options.static, checks, "")
+        self.scope = Scope({}, _Extents(self), options.static, program.extent_of, checks, "")
         self.e = Expressions(self.b, self.scope)
 
     def function(self) -> str:
@@ -158,6 +158,8 @@ class _Emitter:
     def floor(self, a: Operand, b: Operand) -> Operand:
         if a.ref.lstrip("-").isdigit() and b.ref.isdigit() and b.ref != "0":
             return self.number(int(a.ref) // int(b.ref))
+        if b.ref.isdigit() and int(b.ref).bit_count() == 1:
+            return self.b.op("ashr", a, self.number(int(b.ref).bit_length() - 1))
         return FUNCTIONS["floordiv"](self.b, [a, b])
 
     def grid(self, blocks: Sequence[Block]) -> None:

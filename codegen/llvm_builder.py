@@ -27,6 +27,7 @@ class Region:
     edge: bool
     tail: Lines
     known: dict[object, Operand] = field(default_factory=dict[object, Operand])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class Builder:
@@ -56,14 +57,23 @@ class Builder:
 
     def result(self, text: str, dtype: DType, lanes: int, depth: int) -> Operand:
         """One instruction with a result."""
-        name = f"%{self.fresh()}"
-        self.emit(f"{name} = {text}", depth)
-        return Operand(name, dtype, lanes, depth)
+        return Operand(self.raw(text, depth), dtype, lanes, depth)
 
     def raw(self, text: str, depth: int) -> str:
-        """One instruction whose result has a type outside the language (bits, pointers)."""
+        """The result's name alone, for types outside the language (bits, pointers).
+
+        Operands are names of values, so equal text is an equal value: what does not read memory
+        is emitted once per region.
+        """
+        pure = not text.startswith(("load", "call"))
+        if pure:
+            for region in self.regions[: depth + 1]:
+                if text in region.texts:
+                    return region.texts[text]
         name = f"%{self.fresh()}"
         self.emit(f"{name} = {text}", depth)
+        if pure:
+            self.regions[depth].texts[text] = name
         return name
 
     def const(self, value: object, dtype: DType) -> Operand:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tensorc.ir.constants import fold
-
 from tensorc.codegen.llvm_builder import Builder, truth
 from tensorc.codegen.llvm_convert import (
     as_i64,
@@ -24,9 +22,10 @@ from tensorc.codegen.llvm_convert import (
 )
 from tensorc.codegen.llvm_functions import FUNCTIONS
 from tensorc.codegen.llvm_types import Operand, memory_type, vector_of
-from tensorc.ir.affine import coefficient
+from tensorc.ir.affine import coefficient, is_whole
+from tensorc.ir.constants import fold
 from tensorc.ir.dtypes import BF16, BOOL, I8, I16, I64, DType, value_of
-from tensorc.ir.polynomial import extent
+from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,
@@ -64,6 +63,7 @@ class Scope:
     storage: dict[str, Storage]
     extents: dict[str, Operand]
     static: Mapping[str, int]
+    shapes: Mapping[str, Polynomial]
     checks: Mapping[tuple[Read, int], int]
     error: str
     tiles: dict[str, Operand] = field(default_factory=dict[str, Operand])
@@ -165,7 +165,9 @@ class Expressions:
         """Whether a guard around `expr` matters: it reads something that needs one."""
         match expr:
             case Read(_, subscripts):
-                return not is_whole(expr) or any(self.guards(item) for item in subscripts)
+                return not is_whole(expr, self.scope.shapes) or any(
+                    self.guards(item) for item in subscripts
+                )
             case Apply(_, args):
                 return any(self.guards(arg) for arg in args)
             case Select(condition, yes, no):
@@ -200,13 +202,22 @@ class Expressions:
         lane = None if first else self.lane_index(read.subscripts)
         mask = self.checked(read, mask, lane, first)
         offset, run = self.offset(read.tensor, read.subscripts, mask, lane)
-        guard = self.both(mask, self.domain(lane)) if run or offset.lanes > 1 else mask
+        varies = run or offset.lanes > 1
+        guard = self.both(mask, self.domain(lane)) if varies else self.somewhere(mask)
         lanes = self.lanes_of(lane) if run and lane else offset.lanes
         # Only a read of whole dimensions is in range wherever its indices are; others stay where
         # they stand, since a loop around them may run no times.
-        least = self.region_of(lane) if is_whole(read) else self.b.depth
+        least = self.region_of(lane) if is_whole(read, self.scope.shapes) else self.b.depth
         raw = self.load(read.tensor, offset, run, lanes, guard, least)
         return widened(self.b, raw, read.tensor.dtype)
+
+    def somewhere(self, mask: Operand | None) -> Operand | None:
+        """Whether any lane holds: what every lane reads alike is read if one lane needs it."""
+        if mask is None or mask.lanes == 1:
+            return mask
+        callee = f"llvm.vector.reduce.or.v{mask.lanes}i1"
+        self.b.declare(callee, "i1", mask.type)
+        return self.b.result(f"call i1 @{callee}({mask})", BOOL, 1, mask.depth)
 
     def region_of(self, index: str | None) -> int:
         """The depth of the region that binds `index`; 0 without one."""
@@ -327,10 +338,7 @@ class Expressions:
         if outside.lanes > 1:
             mask = self.both(mask, self.domain(lane))
         bad = outside if mask is None else self.b.op("and", mask, outside)
-        if bad.lanes > 1:
-            callee = f"llvm.vector.reduce.or.v{bad.lanes}i1"
-            self.b.declare(callee, "i1", bad.type)
-            bad = self.b.result(f"call i1 @{callee}({bad})", BOOL, 1, bad.depth)
+        bad = self.somewhere(bad) or bad
         old = self.b.result(f"load i64, ptr {self.scope.error}, align 8", I64, 1, bad.depth)
         new = self.b.select(bad, self.b.const(number, I64), old)
         self.b.emit(f"store {new}, ptr {self.scope.error}, align 8", new.depth)
@@ -384,11 +392,3 @@ def stored_type(expr: Expr) -> DType:
             return dtype
         case _:
             return resolved(value_type(expr), I64)
-
-
-def is_whole(read: Read) -> bool:
-    """Every dimension is walked whole by its own index, so no guard is needed to stay inside."""
-    return all(
-        isinstance(item, Position) and size is extent(item.index)
-        for item, size in zip(read.subscripts, read.tensor.shape, strict=True)
-    )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensorc.libraries import llvm as library_llvm
+
 
 @dataclass(frozen=True)
 class Cpu:
@@ -20,8 +22,7 @@ class Cpu:
 
 def native() -> Cpu:
     """This machine."""
-    import llvmlite.binding as llvm
-
+    llvm = library_llvm()
     features = llvm.get_host_cpu_features().flatten()
     return Cpu(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
 
@@ -31,8 +32,7 @@ def object_code(text: str, cpu: Cpu, optimise: int = 2) -> bytes:
 
     Raises RuntimeError with LLVM's own message if the text does not parse or verify.
     """
-    import llvmlite.binding as llvm
-
+    llvm = library_llvm()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     module = llvm.parse_assembly(text)
@@ -48,8 +48,7 @@ def object_code(text: str, cpu: Cpu, optimise: int = 2) -> bytes:
 
 def assembly(text: str, cpu: Cpu, optimise: int = 2) -> str:
     """The same as assembly text, for people."""
-    import llvmlite.binding as llvm
-
+    llvm = library_llvm()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     module = llvm.parse_assembly(text)

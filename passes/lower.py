@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tensorc.ir.affine import is_whole
 from tensorc.ir.dtypes import REAL, DType, integer_range, settled
 from tensorc.ir.functions import ALL, ANY, FUNCTIONS, MAX, MIN, PROD, SUM, Reducer, accumulator
 from tensorc.ir.node import Node, fact, postorder, rebuild
@@ -74,19 +75,12 @@ def lower(program: Program, lanes: int, units: Units, machine: str) -> TileProgr
     """Lower a canonical program. `lanes`: elements along a vectorised index per statement;
     `units`: the unit-stride axis of tensors that are not row-major; `machine`: the machine file."""
     outputs = {item.tensor.name for item in program.outputs}
-    kernels = tuple(_kernel(item, program, lanes, units) for item in program.equations)
+    kernels = tuple(_Lowering(program, lanes, units).kernel(item) for item in program.equations)
     workspaces = tuple(item.tensor for item in program.equations if item.tensor.name not in outputs)
     return TileProgram(
         program.name, machine, program.parameters, program.outputs, workspaces,
         program.extents, kernels, program.tables,
     )  # fmt: skip
-
-
-def _kernel(equation: Equation, program: Program, lanes: int, units: Units) -> Kernel:
-    taken = {index for index, _ in program.extents}
-    taken |= {item.tensor.name for item in (*program.parameters, *program.outputs)}
-    taken |= {item.tensor.name for item in (*program.equations, *program.tables)}
-    return _Lowering(lanes, units, taken).kernel(equation)
 
 
 @dataclass
@@ -107,8 +101,10 @@ class _Scope:
 class _Lowering:
     """The state of lowering one equation: the open scopes and the names in use."""
 
-    def __init__(self, lanes: int, units: Units, taken: set[str]) -> None:
-        self.lanes, self.units, self.taken = lanes, units, taken
+    def __init__(self, program: Program, lanes: int, units: Units) -> None:
+        self.lanes, self.units, self.extents = lanes, units, program.extent_of
+        named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
+        self.taken = set(self.extents) | {item.tensor.name for item in named}
         self.scopes = [_Scope(None, 1)]
 
     def kernel(self, equation: Equation) -> Kernel:
@@ -183,10 +179,8 @@ class _Lowering:
 
     def placed(self, item: Reduce, guards: tuple[Expr, ...]) -> Value:
         """The value of a reduction, computed once at the outermost scope that can."""
-        conditions = (
-            (*guards, *_optional(item.where)) if _may_leave(item) else _optional(item.where)
-        )
-        where = _conjunction(conditions)
+        outer = guards if self.may_leave(item) else ()
+        where = _conjunction((*outer, *_optional(item.where)))
         free = free_indices(replace_where(item, where))
         level = max((n for n, scope in enumerate(self.scopes) if scope.index in free), default=0)
         key = (item, where)
@@ -198,6 +192,11 @@ class _Lowering:
         self.scopes[level].values[key] = value
         self.scopes = self.scopes + above
         return value
+
+    def may_leave(self, item: Reduce) -> bool:
+        """Whether a read inside might leave its tensor where a guard does not hold."""
+        reads = [read for read in postorder([item]) if isinstance(read, Read)]
+        return not all(is_whole(read, self.extents) for read in reads)
 
     def reduction(self, item: Reduce, where: Expr | None, free: frozenset[str]) -> Value:
         """Emit the loops of a reduction in the innermost open scope."""
@@ -287,17 +286,6 @@ def identity(reducer: Reducer, dtype: DType) -> Expr:
 def replace_where(item: Reduce, where: Expr | None) -> Reduce:
     """The reduction under another condition."""
     return Reduce(item.reducer, item.indices, item.body, where, item.dtype)
-
-
-def _may_leave(item: Reduce) -> bool:
-    """True unless every read inside subscripts whole dimensions by their own index, which needs
-    no guard to stay in range."""
-    return not all(
-        isinstance(subscript, Position) and size is extent(subscript.index)
-        for read in postorder([item])
-        if isinstance(read, Read)
-        for subscript, size in zip(read.subscripts, read.tensor.shape, strict=True)
-    )
 
 
 def _conjunction(conditions: tuple[Expr, ...]) -> Expr | None:

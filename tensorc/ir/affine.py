@@ -1,8 +1,11 @@
-"""How an integer expression moves with one index: the affine coefficient, if there is one."""
+"""How subscripts move with an index, and which reads need no guard."""
 
 from __future__ import annotations
 
-from tensorc.ir.tensor import Apply, Expr, Literal, Position, free_indices
+from collections.abc import Mapping
+
+from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.tensor import Apply, Expr, Literal, Position, Read, free_indices
 
 
 def coefficient(expr: Expr, index: str) -> int | None:
@@ -50,3 +53,11 @@ def literal_integer(expr: Expr) -> int | None:
     if isinstance(expr, Literal) and not isinstance(expr.value, str):
         return expr.value.numerator if expr.value.denominator == 1 else None
     return None
+
+
+def is_whole(read: Read, extents: Mapping[str, Polynomial]) -> bool:
+    """Every dimension is walked whole by its own index: in range wherever the indices are."""
+    return all(
+        isinstance(item, Position) and extents.get(item.index) is size
+        for item, size in zip(read.subscripts, read.tensor.shape, strict=True)
+    )

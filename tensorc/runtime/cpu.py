@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.ir.entry import Entry, Slot
+from tensorc.libraries import llvm as library_llvm
 
 Array = npt.NDArray[Any]
 # Guarded scalar loads fall back to element 0, so even an empty array needs a readable address.
@@ -42,8 +43,7 @@ class CpuKernel:
 
 
 def _link(code: bytes, symbols: Sequence[str]) -> tuple[object, list[int]]:
-    import llvmlite.binding as llvm
-
+    llvm = library_llvm()
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     for symbol in symbols:
         builder.export_symbol(symbol)
@@ -57,8 +57,7 @@ _STATE: dict[str, Any] = {"count": 0}
 def _jit() -> Any:
     """The process's one linker, made on first use."""
     if "jit" not in _STATE:
-        import llvmlite.binding as llvm
-
+        llvm = library_llvm()
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         _STATE["jit"] = llvm.create_lljit_compiler()

@@ -17,7 +17,7 @@ from tensorc.codegen.llvm_expressions import Expressions, Scope, Storage
 from tensorc.codegen.llvm_functions import FUNCTIONS
 from tensorc.codegen.llvm_types import Operand, suffix
 from tensorc.ir.dtypes import F64, I64, Kind, value_of
-from tensorc.ir.entry import Entry, Slot, Strides
+from tensorc.ir.launch import Entry, Slot, Strides
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.tensor import Check, Select, Tensor, resolved, value_type

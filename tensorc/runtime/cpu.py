@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorc.ir.entry import Entry, Slot
+from tensorc.ir.launch import Entry, Slot
 from tensorc.libraries import llvm as library_llvm
 
 Array = npt.NDArray[Any]

@@ -1,0 +1,232 @@
+"""The driver: a level-1 program through the visible list of passes to a kernel that runs.
+
+`PIPELINE` is the only place that knows the order of passes. After every pass the IR's verifier
+runs; what it finds is a bug of ours and raises BrokenInvariant with the IR.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorc.errors import BrokenInvariant
+from tensorc.ir.launch import Strides
+from tensorc.ir.polynomial import Symbol, evaluate
+from tensorc.ir.tensor import Program, Tensor
+from tensorc.ir.tile import TileProgram
+
+Array = npt.NDArray[Any]
+State = Program | TileProgram
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is compiled for: the machine file, and lanes of 32 bits in one of its vectors."""
+
+    machine: str
+    lanes: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that the text of a kernel depends on, beside the program.
+
+    `static`: extents fixed in the kernel. `strides`: of parameters that are not row-major.
+    `policy`: "fast" or "strict".
+    """
+
+    target: Target
+    static: Mapping[str, int]
+    strides: Mapping[str, Strides] = field(default_factory=dict[str, Strides])
+    policy: str = "fast"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A named step; what is true afterwards stands in the pass's own docstring."""
+
+    name: str
+    run: Callable[[State, Request], State]
+    purpose: str
+
+
+def _canonicalise(state: State, request: Request) -> State:
+    from tensorc.passes.canonicalise import canonicalise
+
+    assert isinstance(state, Program)
+    return canonicalise(state)
+
+
+def _lower(state: State, request: Request) -> State:
+    from tensorc.passes.lower import lower
+    from tensorc.runtime.arrays import unit_axis
+
+    assert isinstance(state, Program)
+    units = {name: unit_axis(strides) for name, strides in request.strides.items()}
+    return lower(state, request.target.lanes, units, request.target.machine)
+
+
+PIPELINE: tuple[Pass, ...] = (
+    Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
+    Pass("lower", _lower, "one kernel of loops over tiles per equation"),
+)
+
+
+def run_passes(program: Program, request: Request) -> TileProgram:
+    """The program through every pass, verified after each.
+
+    TENSORC_DUMP=dir writes the IR after each pass there, TENSORC_PRINT=pass,... prints it on
+    stderr, TENSORC_STOP_AFTER=pass ends the process's work there.
+    """
+    state: State = program
+    _observe(0, "source", state)
+    for number, step in enumerate(PIPELINE, start=1):
+        state = step.run(state, request)
+        _observe(number, step.name, state)
+        if faults := verify(state):
+            raise BrokenInvariant(
+                f"after {step.name}:\n" + "\n".join(faults) + f"\n\n{show(state)}\n"
+                "This is a bug in tensorc; run again with TENSORC_DUMP=DIR and report the files."
+            )
+    assert isinstance(state, TileProgram)
+    return state
+
+
+def verify(state: State) -> Sequence[str]:
+    """The faults that the level's verifier finds."""
+    if isinstance(state, Program):
+        from tensorc.ir.verify_tensor import verify as verify_tensor
+
+        return verify_tensor(state)
+    from tensorc.ir.verify_tile import verify as verify_tile
+
+    return verify_tile(state)
+
+
+def show(state: State) -> str:
+    """The IR as text."""
+    if isinstance(state, Program):
+        from tensorc.ir.print_tensor import show_program
+
+        return show_program(state)
+    from tensorc.ir.print_tile import show as show_tile
+
+    return show_tile(state)
+
+
+def _observe(number: int, name: str, state: State) -> None:
+    wanted = os.environ.get("TENSORC_PRINT", "").split(",")
+    if name in wanted or "all" in wanted:
+        print(f"--- {name}\n{show(state)}", file=sys.stderr)
+    if folder := os.environ.get("TENSORC_DUMP"):
+        write_text(Path(folder) / f"{number:02d}-{name}.txt", show(state))
+    if name == os.environ.get("TENSORC_STOP_AFTER"):
+        raise SystemExit(0)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file or nothing: a temporary beside it, then one rename."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part.write_text(text)
+    part.replace(path)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program compiled for the CPU. `llvm` and `tile` are its text at those levels."""
+
+    program: Program
+    tiles: TileProgram
+    llvm: str
+    kernel: Any
+
+    @property
+    def tile(self) -> str:
+        """The level-2 text."""
+        return show(self.tiles)
+
+    def run(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> dict[str, Array]:
+        """Run on arrays that fit; fresh outputs by name.
+
+        Raises OutOfRange if data that was used as a subscript left its tensor.
+        """
+        from tensorc.runtime.arrays import empty
+
+        every = dict(extents)
+        known = {Symbol(name, "extent"): size for name, size in extents.items()}
+        for name, size in self.tiles.extents:
+            every.setdefault(name, evaluate(size, known))
+        memory = dict(arrays)
+        outputs = [item.tensor for item in self.tiles.outputs]
+        for tensor in (*self.tiles.workspaces, *outputs):
+            memory[tensor.name] = empty(_shape(tensor, known), tensor.dtype)
+        memory.update(table_arrays(self.program))
+        if number := self.kernel.run(memory, every):
+            _report(self.program, number, arrays, extents)
+        return {tensor.name: memory[tensor.name] for tensor in outputs}
+
+
+def _shape(tensor: Tensor, known: Mapping[Symbol, int]) -> tuple[int, ...]:
+    return tuple(evaluate(size, known) for size in tensor.shape)
+
+
+def table_arrays(program: Program) -> dict[str, Array]:
+    """The constant tables as arrays of their storage types."""
+    from tensorc.ir.constants import fold
+    from tensorc.ir.rounding import numpy_dtype, store
+
+    arrays: dict[str, Array] = {}
+    for table in program.tables:
+        values = [float(fold(value, {}) or 0) for value in table.values]
+        shape = _shape(table.tensor, {})
+        dtype = table.tensor.dtype
+        arrays[table.tensor.name] = store(np.array(values), dtype).astype(
+            numpy_dtype(dtype)
+        ).reshape(shape)  # fmt: skip
+    return arrays
+
+
+def _report(
+    program: Program, number: int, arrays: Mapping[str, Array], extents: Mapping[str, int]
+) -> None:
+    """A check failed: the interpreter finds the element and raises OutOfRange."""
+    from tensorc.ir.interpret_tensor import interpret
+
+    interpret(program, dict(arrays), dict(extents))
+    raise BrokenInvariant(
+        f"check {number} of {program.name} failed on the CPU, but the interpreter finds no "
+        "subscript out of range; please report the program and its arrays"
+    )
+
+
+def cpu_target() -> Target:
+    """This machine's vectors, from its CPU features."""
+    from tensorc.libraries import llvm
+
+    features = llvm().get_host_cpu_features()
+    if features.get("avx512f"):
+        return Target("cpu", 16)
+    return Target("cpu", 8 if features.get("avx2") else 4)
+
+
+def compile_cpu(program: Program, request: Request) -> Compiled:
+    """Compile for this machine's CPU."""
+    from tensorc.codegen.llvm import Options, emit
+    from tensorc.codegen.llvm_jit import native, object_code
+    from tensorc.runtime.cpu import CpuKernel
+
+    tiles = run_passes(program, request)
+    options = Options(
+        request.static, request.strides, request.policy == "fast", program.checks
+    )
+    module = emit(tiles, options)
+    kernel = CpuKernel(object_code(module.text, native()), module.entries)
+    return Compiled(program, tiles, module.text, kernel)

@@ -17,10 +17,10 @@ from tensorc.codegen.llvm_expressions import Expressions, Scope, Storage
 from tensorc.codegen.llvm_functions import FUNCTIONS
 from tensorc.codegen.llvm_types import Operand, suffix
 from tensorc.ir.dtypes import F64, I64, Kind, value_of
-from tensorc.ir.launch import Entry, Slot, Strides
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
+from tensorc.ir.launch import Entry, Slot, Strides
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
-from tensorc.ir.tensor import Check, Select, Tensor, resolved, value_type
+from tensorc.ir.tensor import Select, Tensor, resolved, value_type
 from tensorc.ir.tile import (
     Block,
     Carry,
@@ -38,18 +38,17 @@ from tensorc.ir.tile import (
 @dataclass(frozen=True)
 class Options:
     """What a kernel is compiled for. `static`: extents fixed at compile time; `strides`: of
-    tensors that are not row-major; `contract`: fused multiply-add allowed; `checks`: accesses
-    that hold data."""
+    tensors that are not row-major; `contract`: fused multiply-add allowed."""
 
     static: Mapping[str, int]
     strides: Mapping[str, Strides]
     contract: bool = True
-    checks: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True)
 class Module:
-    """LLVM IR of a program and its entries, in the order in which they run."""
+    """LLVM IR of a program and its entries, in the order in which they run. A failed check writes
+    its place in `program.checks`, counted from 1."""
 
     text: str
     entries: tuple[Entry, ...]
@@ -77,7 +76,7 @@ class _Emitter:
         self.kernel, self.symbol, self.options = kernel, symbol, options
         self.b = Builder(options.contract)
         self.slots: list[Slot] = []
-        checks = {(item.read, item.axis): n + 1 for n, item in enumerate(options.checks)}
+        checks = {(item.read, item.axis): n + 1 for n, item in enumerate(program.checks)}
         self.scope = Scope({}, _Extents(self), options.static, program.extent_of, checks, "")
         self.e = Expressions(self.b, self.scope)
 

@@ -14,7 +14,7 @@ selected elements are all -inf then divides 0 by 0, which is the NaN that the ta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -36,11 +36,13 @@ from tensorc.ir.node import Node, rebuild
 from tensorc.ir.tensor import (
     Apply,
     Cast,
+    Check,
     Expr,
     Extent,
     Literal,
     Position,
     Program,
+    Read,
     Reduce,
     Select,
     value_type,
@@ -181,7 +183,17 @@ def unique_names(program: Program) -> Program:
         replace(item, body=renamer.renamed(item.body, frozenset(item.indices), ()))
         for item in program.equations
     )
-    return replace(program, equations=equations, extents=tuple(extents.items()))
+    checks = variants(program.checks, renamer.reads)
+    return replace(program, equations=equations, extents=tuple(extents.items()), checks=checks)
+
+
+def variants(checks: tuple[Check, ...], changed: Mapping[Read, set[Read]]) -> tuple[Check, ...]:
+    """The checks of reads that a pass rewrote: one for each form that a read took."""
+    return tuple(
+        replace(check, read=read)
+        for check in checks
+        for read in sorted(changed.get(check.read, {check.read}), key=repr)
+    )
 
 
 class _Renamer:
@@ -191,6 +203,7 @@ class _Renamer:
         self.fresh = fresh
         self.memo: dict[tuple[Expr, frozenset[str], tuple[tuple[str, str], ...]], Expr] = {}
         self.names: dict[tuple[str, int], str] = {}
+        self.reads: dict[Read, set[Read]] = {}
 
     def renamed(
         self, expr: Expr, bound: frozenset[str], names: tuple[tuple[str, str], ...]
@@ -213,7 +226,10 @@ class _Renamer:
                 condition = None if where is None else self.renamed(where, taken, now)
                 return Reduce(reducer, chosen, self.renamed(body, taken, now), condition, dtype)
             case _:
-                return rebuild(expr, lambda item: self.child(item, bound, names))
+                made = rebuild(expr, lambda item: self.child(item, bound, names))
+                if isinstance(expr, Read) and isinstance(made, Read):
+                    self.reads.setdefault(expr, set()).add(made)
+                return made
 
     def child(self, item: Node, bound: frozenset[str], names: tuple[tuple[str, str], ...]) -> Node:
         return self.renamed(item, bound, names) if isinstance(item, Expr) else item

@@ -61,7 +61,7 @@ from tensorc.ir.tile import (
     TileProgram,
     Use,
 )
-from tensorc.passes.canonicalise import call, integer, truth
+from tensorc.passes.canonicalise import call, integer, truth, variants
 from tensorc.passes.contiguity import Units, lanes_of, reduction_lanes
 
 T = TypeVar("T")
@@ -75,11 +75,14 @@ def lower(program: Program, lanes: int, units: Units, machine: str) -> TileProgr
     """Lower a canonical program. `lanes`: elements along a vectorised index per statement;
     `units`: the unit-stride axis of tensors that are not row-major; `machine`: the machine file."""
     outputs = {item.tensor.name for item in program.outputs}
-    kernels = tuple(_Lowering(program, lanes, units).kernel(item) for item in program.equations)
+    changed: dict[Read, set[Read]] = {}
+    kernels = tuple(
+        _Lowering(program, lanes, units, changed).kernel(item) for item in program.equations
+    )
     workspaces = tuple(item.tensor for item in program.equations if item.tensor.name not in outputs)
     return TileProgram(
         program.name, machine, program.parameters, program.outputs, workspaces,
-        program.extents, kernels, program.tables,
+        program.extents, kernels, program.tables, variants(program.checks, changed),
     )  # fmt: skip
 
 
@@ -101,7 +104,10 @@ class _Scope:
 class _Lowering:
     """The state of lowering one equation: the open scopes and the names in use."""
 
-    def __init__(self, program: Program, lanes: int, units: Units) -> None:
+    def __init__(
+        self, program: Program, lanes: int, units: Units, changed: dict[Read, set[Read]]
+    ) -> None:
+        self.changed = changed
         self.lanes, self.units, self.extents = lanes, units, program.extent_of
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
         self.taken = set(self.extents) | {item.tensor.name for item in named}
@@ -161,7 +167,10 @@ class _Lowering:
             case Apply(function, args) if function.name in ("and", "or"):
                 return Apply(function, self.guarded_args(function.name, args, guards))
             case _:
-                return rebuild(expr, lambda item: self.child(item, guards))
+                made = rebuild(expr, lambda item: self.child(item, guards))
+                if isinstance(expr, Read) and isinstance(made, Read):
+                    self.changed.setdefault(expr, {expr}).add(made)
+                return made
 
     def child(self, item: Node, guards: tuple[Expr, ...]) -> Node:
         """Children that are expressions are flattened; tensors and functions stay."""

@@ -10,10 +10,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
@@ -181,16 +181,13 @@ def _shape(tensor: Tensor, known: Mapping[Symbol, int]) -> tuple[int, ...]:
 def table_arrays(program: Program) -> dict[str, Array]:
     """The constant tables as arrays of their storage types."""
     from tensorc.ir.constants import fold
-    from tensorc.ir.rounding import numpy_dtype, store
+    from tensorc.ir.rounding import nearest, round_to
 
     arrays: dict[str, Array] = {}
     for table in program.tables:
-        values = [float(fold(value, {}) or 0) for value in table.values]
-        shape = _shape(table.tensor, {})
         dtype = table.tensor.dtype
-        arrays[table.tensor.name] = store(np.array(values), dtype).astype(
-            numpy_dtype(dtype)
-        ).reshape(shape)  # fmt: skip
+        values = [nearest(fold(value, {}) or Fraction(0), dtype) for value in table.values]
+        arrays[table.tensor.name] = round_to(values, dtype).reshape(_shape(table.tensor, {}))
     return arrays
 
 
@@ -224,9 +221,7 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
     from tensorc.runtime.cpu import CpuKernel
 
     tiles = run_passes(program, request)
-    options = Options(
-        request.static, request.strides, request.policy == "fast", program.checks
-    )
+    options = Options(request.static, request.strides, request.policy == "fast")
     module = emit(tiles, options)
     kernel = CpuKernel(object_code(module.text, native()), module.entries)
     return Compiled(program, tiles, module.text, kernel)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from tensorc.codegen import llvm_math
 from tensorc.codegen.llvm_builder import Builder, float_name
 from tensorc.codegen.llvm_convert import convert
 from tensorc.codegen.llvm_types import Operand
@@ -214,13 +215,6 @@ def _reciprocal_root(b: Builder, args: Sequence[Operand]) -> Operand:
     return b.op("fdiv", b.const(1, x.dtype), b.intrinsic("sqrt", [x]))
 
 
-def _sigmoid(b: Builder, args: Sequence[Operand]) -> Operand:
-    (x,) = args
-    one = b.const(1, x.dtype)
-    power = FUNCTIONS["exp"](b, [_negate(b, [x])])
-    return b.op("fdiv", one, b.op("fadd", one, power))
-
-
 def _is_nan(b: Builder, args: Sequence[Operand]) -> Operand:
     (x,) = args
     return b.op("fcmp uno", x, x, BOOL) if x.dtype.floating else b.const(0, BOOL)
@@ -281,11 +275,10 @@ FUNCTIONS: dict[str, Emitter] = {
     "min": _extreme("min"), "max": _extreme("max"), "abs": _absolute, "sign": _sign,
     "floor": _rounding("floor"), "ceil": _rounding("ceil"), "round": _rounding("roundeven"),
     "sqrt": _intrinsic("sqrt"), "rsqrt": _reciprocal_root,
-    "exp": _library("exp"), "exp2": _library("exp2"),
-    "log": _library("log"), "log2": _library("log2"),
-    "sin": _library("sin"), "cos": _library("cos"), "tanh": _library("tanh"),
-    "sigmoid": _sigmoid, "erf": _library("erf"),
-    "expm1": _library("expm1"), "log1p": _library("log1p"),
+    "exp": llvm_math.exp, "exp2": llvm_math.exp2, "log": llvm_math.log, "log2": llvm_math.log2,
+    "sin": _library("sin"), "cos": _library("cos"), "tanh": llvm_math.tanh,
+    "sigmoid": llvm_math.sigmoid, "erf": _library("erf"),
+    "expm1": llvm_math.expm1, "log1p": llvm_math.log1p,
     "isnan": _is_nan, "isinf": _is_infinite,
     "popcount": _popcount, "exponent": _exponent, "ldexp": _scale,
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -225,3 +226,83 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
     module = emit(tiles, options)
     kernel = CpuKernel(object_code(module.text, native()), module.entries)
     return Compiled(program, tiles, module.text, kernel)
+
+
+DEVICES = ("cpu", "interpreter")
+
+
+def run(
+    program: Program,
+    given: Mapping[str, object],
+    sizes: Mapping[str, int] | None = None,
+    device: str = "cpu",
+    policy: str = "fast",
+) -> dict[str, Array]:
+    """Run a program on arrays (or scalars) by parameter name; its outputs by name.
+
+    `sizes`: extents and `const` integers that no array fixes. Raises ArgumentError for arrays that
+    do not fit, OutOfRange for data subscripts that leave their tensor.
+    """
+    from tensorc.ir.sizes import bind
+    from tensorc.runtime.arrays import arguments, stride_class
+
+    arrays = arguments(program, given)
+    shapes = {name: array.shape for name, array in arrays.items()}
+    extents = bind(program, shapes, {**const_values(program, arrays), **(sizes or {})})
+    if device == "interpreter":
+        return interpreted(program, arrays, extents)
+    classes = {name: stride_class(array) for name, array in arrays.items()}
+    strides = {name: item for name, item in classes.items() if item is not None}
+    return _kernel(program, extents, strides, policy).run(arrays, extents)
+
+
+def const_values(program: Program, arrays: Mapping[str, Array]) -> dict[str, int]:
+    """The values of 0-d `const` integer parameters, which sizes may use."""
+    return {
+        item.tensor.name: int(arrays[item.tensor.name])
+        for item in program.parameters
+        if item.const and not item.tensor.shape and item.tensor.dtype.integral
+    }
+
+
+def interpreted(
+    program: Program, arrays: Mapping[str, Array], extents: Mapping[str, int]
+) -> dict[str, Array]:
+    """The level-1 interpreter's outputs, rounded once into the outputs' types."""
+    from tensorc.ir.interpret_tensor import interpret
+    from tensorc.ir.rounding import round_to
+
+    exact = interpret(program, arrays, extents)
+    return {
+        item.tensor.name: round_to(exact[item.tensor.name], item.tensor.dtype)
+        for item in program.outputs
+    }
+
+
+_KERNELS: dict[object, Compiled] = {}
+_COMPILING = threading.Lock()
+
+
+def _kernel(
+    program: Program, extents: Mapping[str, int], strides: Mapping[str, Strides], policy: str
+) -> Compiled:
+    """The kernel for these sizes and layouts, compiled once in a process."""
+    key = (_Same(program), tuple(sorted(extents.items())), tuple(sorted(strides.items())), policy)
+    with _COMPILING:
+        if key not in _KERNELS:
+            request = Request(cpu_target(), extents, strides, policy)
+            _KERNELS[key] = compile_cpu(program, request)
+        return _KERNELS[key]
+
+
+class _Same:
+    """A program as a key: by identity, kept alive by the key."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.program is self.program
+
+    def __hash__(self) -> int:
+        return id(self.program)

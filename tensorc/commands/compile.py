@@ -1,0 +1,74 @@
+"""`tensorc compile FILE.tc`: an operator at any level, from mathematics to object code."""
+
+from __future__ import annotations
+
+import click
+
+from tensorc.commands.options import (
+    choose,
+    read_programs,
+    sizes,
+    with_file,
+    with_sizes,
+    write_output,
+)
+
+LEVELS = ("tensor", "tile", "llvm", "asm", "obj")
+
+
+@click.command("compile")
+@with_file
+@with_sizes
+@click.option("--arch", default="native", help="native or cpu.", show_default=True)
+@click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
+@click.option("--policy", type=click.Choice(["fast", "strict"]), default="fast", show_default=True)
+@click.option("-o", "output", default="-", help="Output file; - is standard output.")
+@click.option("--force", is_flag=True, help="Overwrite the output.")
+def command(
+    file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
+    output: str, force: bool,
+) -> int:  # fmt: skip
+    """Compile an operator of FILE and write it at one level.
+
+    Extents given with --size are fixed in the kernel; the others are arguments of it.
+    """
+    from tensorc.compiler import Request, cpu_target, show
+
+    if arch not in ("native", "cpu"):
+        raise click.UsageError(f"--arch {arch}: this version compiles for native and cpu")
+    program = choose(read_programs(file), name, file)
+    if emit == "tensor":
+        write_output(output, show(program).encode(), force)
+        return 0
+    request = Request(cpu_target(), _static(program.extent_of, sizes(size)), policy=policy)
+    write_output(output, _emitted(program, request, emit), force)
+    return 0
+
+
+def _static(extents: object, given: dict[str, int]) -> dict[str, int]:
+    from collections.abc import Mapping
+
+    assert isinstance(extents, Mapping)
+    unknown = sorted(set(given) - set(extents))
+    if unknown:
+        raise click.UsageError(f"--size {unknown[0]}: the operator has no index of that name")
+    return given
+
+
+def _emitted(program: object, request: object, emit: str) -> bytes:
+    from tensorc.codegen.llvm import Options
+    from tensorc.codegen.llvm import emit as emit_llvm
+    from tensorc.codegen.llvm_jit import assembly, native, object_code
+    from tensorc.compiler import Request, run_passes, show
+    from tensorc.ir.tensor import Program
+
+    assert isinstance(program, Program) and isinstance(request, Request)
+    tiles = run_passes(program, request)
+    if emit == "tile":
+        return show(tiles).encode()
+    module = emit_llvm(tiles, Options(request.static, {}, request.policy == "fast"))
+    if emit == "llvm":
+        return module.text.encode()
+    if emit == "asm":
+        return assembly(module.text, native()).encode()
+    return object_code(module.text, native())

@@ -1,0 +1,96 @@
+"""What commands share: reading a file, choosing an operator, `name=value` options, JSON output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tensorc.ir.tensor import Program
+
+F = TypeVar("F", bound=Callable[..., Any])
+LARGEST_FILE = 256 * 1024
+
+
+def read_programs(path: str) -> list[Program]:
+    """The operators of a `.tc` file ("-": standard input). Raises NotationError."""
+    from tensorc.lang.parse import read_file
+
+    return read_file(path)
+
+
+def choose(programs: Sequence[Program], name: str | None, path: str) -> Program:
+    """The operator called `name`, or the only one."""
+    if name is None and len(programs) == 1:
+        return programs[0]
+    names = ", ".join(program.name for program in programs)
+    if name is None:
+        raise click.UsageError(f"{path} has several operators ({names}); choose one with --op")
+    for program in programs:
+        if program.name == name:
+            return program
+    raise click.UsageError(f"{path} has no operator {name}; it has {names}")
+
+
+def pairs(values: Sequence[str], option: str) -> dict[str, str]:
+    """`name=value` options as a mapping; commas separate several in one option."""
+    found: dict[str, str] = {}
+    for value in (part for item in values for part in item.split(",")):
+        name, equals, text = value.partition("=")
+        if not equals or not name.strip() or not text.strip():
+            raise click.UsageError(f"{option} {value}: expected NAME=VALUE")
+        found[name.strip()] = text.strip()
+    return found
+
+
+def sizes(values: Sequence[str], option: str = "--size") -> dict[str, int]:
+    """`name=integer` options; the integer may be written with underscores or as hexadecimal."""
+    found: dict[str, int] = {}
+    for name, text in pairs(values, option).items():
+        try:
+            found[name] = int(text, 0)
+        except ValueError:
+            raise click.UsageError(f"{option} {name}={text}: expected an integer") from None
+    return found
+
+
+def print_json(schema: str, fields: Mapping[str, object]) -> None:
+    """One JSON object with its schema's name, on stdout."""
+    json.dump({"schema": f"tensorc-{schema}-1", **fields}, sys.stdout, indent=2, default=str)
+    sys.stdout.write("\n")
+
+
+def write_output(path: str, data: bytes, force: bool) -> None:
+    """Write a file whole or not at all; an existing file needs `--force`. "-": stdout."""
+    if path == "-":
+        sys.stdout.buffer.write(data)
+        return
+    target = Path(path)
+    if target.exists() and not force:
+        raise click.UsageError(f"{path} exists; --force overwrites it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.part")
+    part.write_bytes(data)
+    part.replace(target)
+
+
+def with_file(function: F) -> F:
+    """The FILE argument and --op."""
+    function = click.option("--op", "name", help="The operator, if the file has several.")(function)
+    return click.argument("file", type=click.Path(allow_dash=True))(function)
+
+
+def with_sizes(function: F) -> F:
+    """--size NAME=N, repeatable."""
+    return click.option(
+        "--size", "size", multiple=True, metavar="NAME=N", help="Extent of an index; repeatable."
+    )(function)
+
+
+def with_json(function: F) -> F:
+    """--json."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")(function)

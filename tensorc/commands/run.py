@@ -1,0 +1,165 @@
+"""`tensorc run FILE.tc`: an operator on .npy files or random data, checked if asked."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from tensorc.commands.options import (
+    choose,
+    pairs,
+    print_json,
+    read_programs,
+    sizes,
+    with_file,
+    with_json,
+    with_sizes,
+)
+from tensorc.ir.tensor import Declaration, Program
+
+Array = npt.NDArray[Any]
+MANIFEST = "tensorc-run.json"
+
+
+@click.command("run")
+@with_file
+@with_sizes
+@click.option("--in", "inputs", multiple=True, metavar="NAME=FILE.npy", help="Input; repeatable.")
+@click.option("--random", "use_random", is_flag=True, help="Draw inputs that are not given.")
+@click.option("--seed", default=0, show_default=True, help="Seed of --random.")
+@click.option("--device", type=click.Choice(["cpu", "interpreter"]), default="cpu")
+@click.option("--policy", type=click.Choice(["fast", "strict"]), default="fast")
+@click.option("--check", "checked", is_flag=True, help="Compare with the interpreter.")
+@click.option("-o", "folder", help="Folder for the outputs, one .npy each.")
+@click.option("--force", is_flag=True, help="Overwrite files that tensorc did not make.")
+@with_json
+def command(
+    file: str, name: str | None, size: tuple[str, ...], inputs: tuple[str, ...],
+    use_random: bool, seed: int, device: str, policy: str, checked: bool, folder: str | None,
+    force: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Run an operator of FILE on .npy files (--in) or random data (--random)."""
+    from tensorc.compiler import run
+
+    program = choose(read_programs(file), name, file)
+    given = sizes(size)
+    arrays = {key: _load(path) for key, path in pairs(inputs, "--in").items()}
+    if use_random:
+        arrays = {**drawn(program, arrays, given, seed), **arrays}
+    start = time.perf_counter()
+    outputs = run(program, arrays, given, device, policy)
+    seconds = time.perf_counter() - start
+    if folder is not None:
+        _save(Path(folder), outputs, force)
+    verdict = _checked(program, arrays, given, outputs) if checked else None
+    _print(program, outputs, seconds, verdict, as_json)
+    return 3 if verdict is not None and verdict["verdict"] == "FAIL" else 0
+
+
+def _load(path: str) -> Array:
+    """A .npy file; no pickled objects."""
+    try:
+        return np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise click.UsageError(f"{path} is not a .npy file of numbers ({error})") from None
+
+
+def drawn(
+    program: Program, arrays: Mapping[str, Array], given: Mapping[str, int], seed: int
+) -> dict[str, Array]:
+    """Random arrays for the parameters that `arrays` lacks: standard normal floats, small integers
+    (0 and up, within a dimension where one is indexed by data), bools."""
+    from tensorc.ir.polynomial import Symbol, evaluate
+    from tensorc.ir.sizes import bind
+
+    shapes = {name: array.shape for name, array in arrays.items()}
+    extents = bind(program, shapes, given)
+    known = {Symbol(name, "extent"): size for name, size in extents.items()}
+    known.update({Symbol(name, "parameter"): value for name, value in given.items()})
+    generator = np.random.default_rng(seed)
+    return {
+        item.tensor.name: _draw(
+            item, tuple(evaluate(size, known) for size in item.tensor.shape), generator,
+            given, min(extents.values(), default=2),
+        )
+        for item in program.parameters
+        if item.tensor.name not in arrays
+    }  # fmt: skip
+
+
+def _draw(
+    item: Declaration, shape: tuple[int, ...], generator: np.random.Generator,
+    given: Mapping[str, int], small: int,
+) -> Array:  # fmt: skip
+    from tensorc.ir.rounding import round_to
+
+    dtype = item.tensor.dtype
+    if item.const and item.tensor.name in given:
+        return np.asarray(round_to(np.asarray(given[item.tensor.name]), dtype))
+    if dtype.floating:
+        return round_to(generator.standard_normal(shape), dtype)
+    high = 2 if dtype.name == "bool" else max(1, min(small, 8))
+    return round_to(generator.integers(0, high, shape), dtype)
+
+
+def _checked(
+    program: Program, arrays: Mapping[str, object], given: Mapping[str, int],
+    outputs: Mapping[str, Array],
+) -> dict[str, object]:  # fmt: skip
+    from tensorc.verify import compare
+
+    return compare(program, arrays, given, outputs)
+
+
+def _save(folder: Path, outputs: Mapping[str, Array], force: bool) -> None:
+    """Every output or none: written beside their targets, then renamed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ours = _made_before(folder)
+    for name in outputs:
+        target = folder / f"{name}.npy"
+        if target.exists() and target.name not in ours and not force:
+            raise click.UsageError(f"{target} was not made by tensorc run; --force overwrites it")
+    parts = [(folder / f".{name}.npy.part", folder / f"{name}.npy") for name in outputs]
+    for (part, _), array in zip(parts, outputs.values(), strict=True):
+        with part.open("wb") as file:
+            np.save(file, _plain(array), allow_pickle=False)
+    for part, target in parts:
+        part.replace(target)
+    made = sorted(ours | {target.name for _, target in parts})
+    (folder / MANIFEST).write_text(json.dumps({"schema": "tensorc-outputs-1", "files": made}))
+
+
+def _plain(array: Array) -> Array:
+    """bf16 and f8 as raw data of their width, as ml_dtypes saves them."""
+    return array if array.dtype.kind in "biufc" else array.view(f"V{array.itemsize}")
+
+
+def _made_before(folder: Path) -> set[str]:
+    try:
+        files = json.loads((folder / MANIFEST).read_text())["files"]
+        return {str(name) for name in files}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+def _print(
+    program: Program, outputs: Mapping[str, Array], seconds: float,
+    verdict: dict[str, object] | None, as_json: bool,
+) -> None:  # fmt: skip
+    if as_json:
+        shapes = {name: list(array.shape) for name, array in outputs.items()}
+        fields = {"operator": program.name, "outputs": shapes, "seconds": seconds}
+        print_json("run", {**fields, "check": verdict})
+        return
+    for name, array in outputs.items():
+        click.echo(f"{name}: {array.dtype}{list(array.shape)}")
+    click.echo(f"{seconds * 1e3:.1f} ms, compilation included")
+    if verdict is not None:
+        click.echo(f"check: {verdict['verdict']} {verdict['reason']}")

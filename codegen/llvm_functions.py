@@ -119,30 +119,39 @@ def _int_divmod(b: Builder, x: Operand, y: Operand) -> tuple[Operand, Operand]:
     return quotient, b.op("sub", x, b.op("mul", quotient, y))
 
 
-def _float_mod(b: Builder, x: Operand, y: Operand) -> Operand:
-    """Python's: the sign of the divisor; a zero result takes it too; x % 0.0 is NaN."""
+def _float_rest(b: Builder, x: Operand, y: Operand) -> tuple[Operand, Operand]:
+    """(fmod(x, y), whether it is not zero and lies on the other side of zero than y)."""
     rest = b.each_lane(float_name(x.dtype, "fmod"), [x, y], x.dtype)
     zero = b.const(0, x.dtype)
-    is_zero = b.op("fcmp oeq", rest, zero, BOOL)
     low = b.op("fcmp olt", rest, zero, BOOL)
     other = b.op("xor", low, b.op("fcmp olt", y, zero, BOOL))
+    return rest, b.op("and", b.op("fcmp one", rest, zero, BOOL), other)
+
+
+def _float_mod(b: Builder, x: Operand, y: Operand) -> Operand:
+    """Python's: the sign of the divisor; a zero result takes it too; x % 0.0 is NaN."""
+    rest, other = _float_rest(b, x, y)
+    zero = b.const(0, x.dtype)
     moved = b.select(other, b.op("fadd", rest, y), rest)
-    return b.select(is_zero, b.intrinsic("copysign", [zero, y]), moved)
+    signed = b.intrinsic("copysign", [zero, y])
+    return b.select(b.op("fcmp oeq", rest, zero, BOOL), signed, moved)
 
 
 def _float_floordiv(b: Builder, x: Operand, y: Operand) -> Operand:
-    """Python's divmod: round((x - x % y) / y) to an integer; by zero: IEEE's x / y."""
+    """Python's divmod: (x - fmod(x, y)) / y, one less where the signs differ, made whole; by zero:
+    IEEE's x / y."""
+    zero, one = b.const(0, x.dtype), b.const(1, x.dtype)
     exact = b.op("fdiv", x, y)
-    quotient = b.op("fdiv", b.op("fsub", x, _float_mod(b, x, y)), y)
+    rest, other = _float_rest(b, x, y)
+    cut = b.op("fdiv", b.op("fsub", x, rest), y)
+    quotient = b.select(other, b.op("fsub", cut, one), cut)
     floored = b.intrinsic("floor", [quotient])
     above = b.op("fsub", quotient, floored)
     up = b.op("fcmp ogt", above, b.const(Fraction(1, 2), x.dtype), BOOL)
-    whole = b.select(up, b.op("fadd", floored, b.const(1, x.dtype)), floored)
-    zero = b.const(0, x.dtype)
-    signed = b.select(
-        b.op("fcmp oeq", quotient, zero, BOOL), b.intrinsic("copysign", [zero, exact]), whole
-    )
-    return b.select(b.op("fcmp oeq", y, zero, BOOL), exact, signed)
+    whole = b.select(up, b.op("fadd", floored, one), floored)
+    signed = b.intrinsic("copysign", [zero, exact])
+    value = b.select(b.op("fcmp oeq", quotient, zero, BOOL), signed, whole)
+    return b.select(b.op("fcmp oeq", y, zero, BOOL), exact, value)
 
 
 def _shift(opcode: str) -> Emitter:
@@ -227,12 +236,23 @@ def _is_infinite(b: Builder, args: Sequence[Operand]) -> Operand:
     return b.op("fcmp oeq", b.intrinsic("fabs", [x]), b.const("inf", x.dtype), BOOL)
 
 
+def _itself(b: Builder, args: Sequence[Operand]) -> Operand:
+    """The real part and the conjugate of a real."""
+    return args[0]
+
+
+def _zero(b: Builder, args: Sequence[Operand]) -> Operand:
+    """The imaginary part of a real."""
+    return b.splat(b.const(0, args[0].dtype), args[0].lanes)
+
+
 def _popcount(b: Builder, args: Sequence[Operand]) -> Operand:
     return convert(b, b.intrinsic("ctpop", args), I32)
 
 
 def _exponent(b: Builder, args: Sequence[Operand]) -> Operand:
-    """floor(log2 |x|) from the bits; subnormals are scaled up first."""
+    """floor(log2 |x|) from the bits; subnormals are scaled up first. 0 gives the lowest i32, inf
+    the highest, NaN 0, as conversions to integers do."""
     (x,) = args
     double = x.dtype is F64
     bits, bias, size = (52, 1023, I64) if double else (23, 127, I32)
@@ -248,8 +268,10 @@ def _exponent(b: Builder, args: Sequence[Operand]) -> Operand:
 def _exponent_specials(b: Builder, magnitude: Operand, number: Operand) -> Operand:
     low, high = integer_range(I32)
     zero, infinity = b.const(0, magnitude.dtype), b.const("inf", magnitude.dtype)
-    finite = b.select(b.op("fcmp ogt", magnitude, zero, BOOL), number, b.const(low, I32))
-    return b.select(b.op("fcmp oeq", magnitude, infinity, BOOL), b.const(high, I32), finite)
+    finite = b.select(b.op("fcmp oeq", magnitude, zero, BOOL), b.const(low, I32), number)
+    ends = b.select(b.op("fcmp oeq", magnitude, infinity, BOOL), b.const(high, I32), finite)
+    nan = b.op("fcmp uno", magnitude, magnitude, BOOL)
+    return b.select(nan, b.const(0, I32), ends)
 
 
 def _scale(b: Builder, args: Sequence[Operand]) -> Operand:
@@ -280,5 +302,6 @@ FUNCTIONS: dict[str, Emitter] = {
     "sigmoid": llvm_math.sigmoid, "erf": _library("erf"),
     "expm1": llvm_math.expm1, "log1p": llvm_math.log1p,
     "isnan": _is_nan, "isinf": _is_infinite,
+    "real": _itself, "conj": _itself, "imag": _zero,
     "popcount": _popcount, "exponent": _exponent, "ldexp": _scale,
 }  # fmt: skip

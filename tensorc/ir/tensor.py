@@ -201,7 +201,9 @@ def operand_types(expr: Apply, wanted: DType) -> tuple[DType, ...]:
             return resolved(own[0], wanted), settled(own[1])
         case Typing.COMPARISON | Typing.EQUALITY:
             return (settled(_meeting(own)),) * len(own)
-        case Typing.CLASSIFY | Typing.COUNT | Typing.EXPONENT | Typing.PART | Typing.MAGNITUDE:
+        case Typing.COUNT:  # bits are counted in the settled type, whatever the context
+            return (settled(own[0]),)
+        case Typing.CLASSIFY | Typing.EXPONENT | Typing.PART | Typing.MAGNITUDE:
             return tuple(resolved(dtype, wanted) for dtype in own)
         case Typing.FLOAT | Typing.ANALYTIC:
             return (resolved(as_float(own[0]), wanted),)

@@ -109,6 +109,7 @@ class Evaluator:
         self.extents = extents
         self.rounded = rounded
         self.escapes: list[Escape] = []
+        self._folded: dict[Expr, Fraction | str | None] = {}
 
     def value(self, expr: Expr, wanted: DType, scope: Scope) -> Found:
         """`expr` as a value of type `wanted` (INDEX: an integer without width), at every point of
@@ -163,7 +164,8 @@ class Evaluator:
             case Read(_, subscripts):
                 return tuple((subscript, INDEX) for subscript in subscripts)
             case Apply(_, args):
-                return tuple(zip(args, _argument_types(expr, wanted), strict=True))
+                own = _taken(value_type(expr), wanted)
+                return tuple(zip(args, _argument_types(expr, own), strict=True))
             case Select(condition, yes, no):
                 own = _taken(value_type(expr), wanted)
                 return (condition, BOOL), (yes, own), (no, own)
@@ -215,9 +217,11 @@ class Evaluator:
         """The exact value of a closed weak or bool expression, or of a cast of one."""
         if not constants.closed(expr):
             return None
-        dtype = value_type(expr)
-        exact = dtype.weak or dtype is BOOL or isinstance(expr, Cast)
-        return constants.fold(expr, self.extents) if exact else None
+        if expr not in self._folded:
+            dtype = value_type(expr)
+            exact = dtype.weak or dtype is BOOL or isinstance(expr, Cast)
+            self._folded[expr] = constants.fold(expr, self.extents) if exact else None
+        return self._folded[expr]
 
     def _exactly(self, value: Fraction | str, dtype: DType) -> Array:
         """A constant rounded once to a value type; to float64 for the meaning of any float."""
@@ -225,8 +229,8 @@ class Evaluator:
             number = int(Fraction(value))
             small = -(1 << 63) <= number < 1 << 63
             return np.asarray(number, dtype=np.int64 if small else object)
-        if dtype.floating and not self.rounded:
-            return np.asarray(nearest(value, F64))
+        if (dtype.floating or dtype.complex) and not self.rounded:
+            return np.asarray(nearest(value, F64)).astype(self.held(dtype))
         return round_exact(value, dtype).astype(self.held(dtype))
 
     def _apply(self, expr: Apply, own: DType, args: Sequence[Found]) -> Found:
@@ -317,8 +321,9 @@ class Evaluator:
         """The operands of a sum converted to the accumulator that was asked for."""
         if stored is None or stored is wanted:
             return values
-        narrow = stored.integral or stored.bits < wanted.bits or value_of(stored) is not stored
-        if self.rounded or narrow:
+        inexact = wanted.floating or wanted.complex
+        narrow = value_of(stored) is not stored or (inexact and stored.bits < wanted.bits)
+        if self.rounded or stored.integral or narrow:
             values = round_to(values, stored)
         return values if self.rounded or stored.integral else values.astype(self.held(stored))
 

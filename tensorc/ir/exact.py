@@ -136,7 +136,7 @@ def _rounded(value: Any) -> Fraction | str:
     if context.isnan(value) or context.isinf(value):
         return "nan" if context.isnan(value) else "inf" if value > 0 else "-inf"
     sign, mantissa, exponent, bits = value._mpf_
-    size = max(min(int(exponent) + int(bits), LIMIT + 1), -LIMIT - 1) - int(bits)
+    size = max(min(int(exponent) + int(bits), LIMIT + 4), -LIMIT - 4) - int(bits)
     return Fraction(int(mantissa)) * Fraction(2) ** size * (-1 if sign else 1)
 
 

@@ -39,20 +39,19 @@ def _count(body: Array, selected: Array | None) -> Array:
     return np.asarray(np.broadcast_to(selected, body.shape).sum(axis=0))
 
 
-def _steps(step: np.ufunc, body: Array, start: object, ordered: bool) -> Array:
-    """The ufunc over axis 0; in order, one rounding a step, if `ordered`."""
-    if not body.shape[0]:
-        return np.full(body.shape[1:], start, body.dtype)
-    if ordered:
-        return np.asarray(step.accumulate(body, axis=0)[-1])
-    return np.asarray(step.reduce(body, axis=0, dtype=body.dtype))
+def _steps(step: np.ufunc, body: Array, unit: object, ordered: bool) -> Array:
+    """The ufunc over axis 0 from its unit; if `ordered` in order, with one rounding a step."""
+    if ordered and body.shape[0]:
+        return np.asarray(step.accumulate(body, axis=0, dtype=body.dtype)[-1])
+    start = np.asarray(unit).astype(body.dtype)[()]
+    return np.asarray(step.reduce(body, axis=0, dtype=body.dtype, initial=start))
 
 
 def total(body: Array, selected: Array | None, ordered: bool) -> Array:
     """The sum: 0 if nothing is selected; -0 only if all that is selected is -0."""
     if body.dtype.kind in "iub":
         return _steps(np.add, _filled(body, selected, 0), 0, ordered)
-    sums = _steps(np.add, _filled(body, selected, -0.0), 0, ordered)
+    sums = _steps(np.add, _filled(body, selected, -0.0), -0.0, ordered)
     return np.where(_count(body, selected) == 0, body.dtype.type(0), sums)
 
 
@@ -61,8 +60,10 @@ def _product(body: Array, selected: Array | None, ordered: bool) -> Array:
 
 
 def _mean(body: Array, selected: Array | None, ordered: bool) -> Array:
-    """NaN if nothing is selected: 0 / 0."""
-    return total(body, selected, ordered) / _count(body, selected).astype(body.dtype)
+    """NaN if nothing is selected: 0 / 0. A 16-bit accumulator's sum is divided in float32."""
+    work = body.dtype if body.dtype.itemsize >= 4 else np.dtype(np.float32)
+    sums, count = total(body, selected, ordered), _count(body, selected)
+    return (sums.astype(work) / count.astype(work)).astype(body.dtype)
 
 
 def _extreme(largest: bool) -> Callable[[Array, Array | None, bool], Array]:

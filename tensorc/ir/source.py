@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 
@@ -14,9 +16,18 @@ class Source:
     name: str
     text: str = field(repr=False)
 
+    @cached_property
+    def _lines(self) -> tuple[list[str], list[int]]:
+        """The lines without their ends, and the offset at which each starts."""
+        lines = self.text.split("\n")
+        starts = [0]
+        for line in lines[:-1]:
+            starts.append(starts[-1] + len(line) + 1)
+        return lines, starts
+
     def line(self, number: int) -> str:
         """Line `number` (from 1) without its end, or the empty string outside the text."""
-        lines = self.text.split("\n")
+        lines, _ = self._lines
         return lines[number - 1].rstrip("\r") if 1 <= number <= len(lines) else ""
 
     def span(self, start: int, end: int) -> Span:
@@ -26,8 +37,9 @@ class Source:
         return Span(self, line, column, end_line, end_column)
 
     def _place(self, offset: int) -> tuple[int, int]:
-        before = self.text[:offset]
-        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+        _, starts = self._lines
+        line = bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,19 @@ class Span:
         head, marked = head[window:], marked[: 120 - (len(head) - window)] or " "
         shown = text[window : window + 120]
         return f"    {visible(shown)}\n    {' ' * width(head)}{'^' * max(1, width(marked))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The half-open character range [start, end) of a source; placed when a message needs it."""
+
+    source: Source
+    start: int
+    end: int
+
+    def resolve(self) -> Span:
+        """The range in lines and columns."""
+        return self.source.span(self.start, self.end)
 
 
 def _window(length: int, column: int) -> int:

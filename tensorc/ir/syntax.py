@@ -100,3 +100,33 @@ class Reduction:
 
 
 Syntax = Constant | Name | SizeOf | Access | Call | Chain | Convert | Reduction
+
+
+def parts(item: Syntax) -> tuple[Syntax, ...]:
+    """The expressions directly below `item`, in the order written."""
+    match item:
+        case Constant() | Name() | SizeOf():
+            return ()
+        case Access(_, subscripts, _):
+            return subscripts
+        case Call(_, args, _) | Chain(_, args, _):
+            return args
+        case Convert(_, arg, _, _):
+            return (arg,)
+        case Reduction(_, bindings, _, body, where, _):
+            sizes = tuple(binding.size for binding in bindings if binding.size is not None)
+            return (*sizes, body) if where is None else (*sizes, body, where)
+
+
+def height(root: Syntax) -> int:
+    """How deep the tree is; a leaf has height 1. Iterative, linear in the distinct objects."""
+    heights: dict[int, int] = {}
+    stack = [(root, False)]
+    while stack:
+        item, expanded = stack.pop()
+        if expanded:
+            heights[id(item)] = 1 + max((heights[id(part)] for part in parts(item)), default=0)
+        elif id(item) not in heights:
+            stack.append((item, True))
+            stack.extend((part, False) for part in parts(item))
+    return heights[id(root)]

@@ -201,7 +201,9 @@ def operand_types(expr: Apply, wanted: DType) -> tuple[DType, ...]:
             return resolved(own[0], wanted), settled(own[1])
         case Typing.COMPARISON | Typing.EQUALITY:
             return (settled(_meeting(own)),) * len(own)
-        case Typing.CLASSIFY | Typing.COUNT | Typing.EXPONENT:
+        case Typing.COUNT:  # bits are counted in the settled type, whatever the context
+            return (settled(own[0]),)
+        case Typing.CLASSIFY | Typing.EXPONENT:
             return tuple(resolved(dtype, wanted) for dtype in own)
         case Typing.PART | Typing.MAGNITUDE:
             source = own[0] if own[0].complex else value_type(expr)

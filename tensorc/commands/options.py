@@ -13,14 +13,14 @@ import click
 from tensorc.ir.tensor import Program
 
 F = TypeVar("F", bound=Callable[..., Any])
-LARGEST_FILE = 256 * 1024
 
 
 def read_programs(path: str) -> list[Program]:
     """The operators of a `.tc` file ("-": standard input). Raises NotationError."""
-    from tensorc.lang.parse import read_file
+    from tensorc.lang import read
+    from tensorc.lang.parse import read_source
 
-    return read_file(path)
+    return read(read_source(path))
 
 
 def choose(programs: Sequence[Program], name: str | None, path: str) -> Program:

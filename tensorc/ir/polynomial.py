@@ -7,7 +7,7 @@ of extents is identity of objects. `a % b` is `a - b * (a // b)` and has no atom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tensorc.ir.node import Node, fact, node
 
@@ -72,13 +72,13 @@ class Polynomial(Node):
         return text(self)
 
     def __add__(self, other: Polynomial | int) -> Polynomial:
-        return _collect((*self.terms, *polynomial(other).terms))
+        return collect((*self.terms, *polynomial(other).terms))
 
     def __sub__(self, other: Polynomial | int) -> Polynomial:
         return self + polynomial(other) * -1
 
     def __mul__(self, other: Polynomial | int) -> Polynomial:
-        return _collect(
+        return collect(
             tuple((_times(m, n), a * b) for m, a in self.terms for n, b in polynomial(other).terms)
         )
 
@@ -145,7 +145,7 @@ def _split(a: Polynomial, b: Polynomial) -> tuple[Polynomial, Polynomial]:
             quotient.append((divided, coefficient // scale))
         else:
             rest.append((monomial, coefficient))
-    return _collect(tuple(quotient)), _collect(tuple(rest))
+    return collect(tuple(quotient)), collect(tuple(rest))
 
 
 def bound(which: str, args: tuple[Polynomial, ...]) -> Polynomial:
@@ -256,7 +256,8 @@ def _operand(item: Polynomial) -> str:
     return str(item) if one else f"({item})"
 
 
-def _collect(terms: tuple[tuple[Monomial, int], ...]) -> Polynomial:
+def collect(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
+    """The canonical polynomial of a sum of terms in any order."""
     total: dict[Monomial, int] = {}
     for monomial, coefficient in terms:
         total[monomial] = total.get(monomial, 0) + coefficient

@@ -9,13 +9,14 @@ declarations and equations, and the order of it all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensorc.errors import NotationError
 from tensorc.ir import polynomial as p
 from tensorc.ir import syntax as s
 from tensorc.ir.build import Builder, literal_fault, nearest, stores
 from tensorc.ir.dtypes import DType, settled
+from tensorc.ir.integers import scalars_of
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.source import Diagnostic, Place
@@ -33,9 +34,11 @@ from tensorc.ir.tensor import (
     value_type,
 )
 from tensorc.lang import sizes
+from tensorc.lang.accesses import Accesses
 from tensorc.lang.extents import Extents, Shapes, infer
 from tensorc.lang.surface import Module, Operator, Parameter, Statement
 from tensorc.lang.tables import check_tables
+from tensorc.lang.warnings import warnings
 
 
 def check(module: Module) -> list[Program]:
@@ -74,6 +77,7 @@ class OperatorCheck:
 
     def run(self) -> Program:
         """The program; faults are appended to `faults`, and the program is then of no use."""
+        before = len(self.faults)
         shapes = {name: _numbers(table.tensor.shape) for name, table in self.tables.items()}
         self.extents: Extents = infer(self.operator, shapes)
         self.shapes = Shapes(self.operator, self.extents)
@@ -88,7 +92,8 @@ class OperatorCheck:
             self._statement(statement)
         self._undefined()
         self._bare_subscripts()
-        return self._program(parameters, outputs)
+        program = self._program(parameters, outputs)
+        return program if len(self.faults) > before else self._judged(program)
 
     def _program(
         self, parameters: Sequence[Declaration], outputs: Sequence[Declaration]
@@ -103,6 +108,20 @@ class OperatorCheck:
             tuple(self.equations),
             tuple(extents),
             tuple(table for name, table in self.tables.items() if name in read),
+        )
+
+    def _judged(self, program: Program) -> Program:
+        """The program with what the call and the kernel must check, and what was noticed."""
+        scalars = scalars_of(program)
+        accesses = Accesses(program.extent_of, scalars, self.builder, self.faults.append)
+        for statement in self.operator.statements:
+            accesses.statement(statement)
+        return replace(
+            program,
+            conditions=tuple(accesses.conditions),
+            checks=tuple(accesses.checks),
+            divisors=tuple(dict.fromkeys(sizes.open_divisors(self.operator, self.extents))),
+            warnings=tuple(warnings(self.operator, program)),
         )
 
     def _fault(

@@ -183,7 +183,7 @@ def _solve(sub: s.Syntax, size: Polynomial, extents: Extents) -> tuple[str, Poly
     unknown = [name for name in names if name not in extents.known and name not in extents.stated]
     if len(unknown) != 1:
         return None
-    factor, rest = linear(value, unknown[0])
+    factor, rest = p.linear(value, Symbol(unknown[0], "index"))
     number = factor.constant if factor is not None else None
     top = greatest(rest, extents.known.get) if number is not None and number > 0 else None
     if number is None or top is None:
@@ -191,27 +191,12 @@ def _solve(sub: s.Syntax, size: Polynomial, extents: Extents) -> tuple[str, Poly
     return unknown[0], (size - 1 - top) // number + 1
 
 
-def linear(value: Polynomial, name: str) -> tuple[Polynomial | None, Polynomial]:
-    """(c, r) with value = c * i + r for the index i = `name`; c is None if it is not affine."""
-    index = Symbol(name, "index")
-    factor: list[tuple[p.Monomial, int]] = []
-    rest: list[tuple[p.Monomial, int]] = []
-    for monomial, coefficient in value.terms:
-        powers = dict(monomial)
-        if powers.get(index) == 1:
-            factor.append((tuple((a, n) for a, n in monomial if a is not index), coefficient))
-        else:
-            rest.append((monomial, coefficient))
-    c, r = p.collect(factor), p.collect(rest)
-    return (None if index in p.symbols(c) | p.symbols(r) else c), r
-
-
 def greatest(value: Polynomial, extent_of: Lookup) -> Polynomial | None:
     """The greatest value of an affine polynomial over its indices; None where a sign is open."""
     for symbol in sorted(p.symbols(value), key=str):
         if symbol.kind != "index":
             continue
-        factor, rest = linear(value, symbol.name)
+        factor, rest = p.linear(value, symbol)
         extent = extent_of(symbol.name)
         if factor is None or extent is None:
             return None

@@ -71,6 +71,23 @@ def divisors(size: s.Syntax, extents: Extents) -> Iterator[tuple[Polynomial, Pla
                 yield value, item.args[1].span
 
 
+def open_divisors(operator: Operator, extents: Extents) -> Iterator[tuple[Polynomial, str]]:
+    """The divisors that only a call knows, each with the name of the size it stands in.
+
+    0-d equations that are sizes count too, since others may be made of them.
+    """
+    scalars = [
+        (item.name, item.body)
+        for item in operator.statements
+        if not item.left and item.name in extents.scalars
+    ]
+    written = [(name, size) for name, size, _ in (*_named(extents), *_anonymous(operator))]
+    for name, size in (*written, *scalars):
+        for divisor, _ in divisors(size, extents):
+            if divisor.constant is None:
+                yield divisor, name
+
+
 def _not_a_size(size: s.Syntax, extents: Extents) -> Diagnostic | None:
     """The first part that no size is made of."""
     made = "integers, extents, const integer parameters, + - * // %, min, max"

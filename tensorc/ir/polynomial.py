@@ -270,7 +270,7 @@ def text(item: Polynomial) -> str:
         return "0"
     out = ""
     for monomial, coefficient in item.terms:
-        body = _term(monomial, abs(coefficient))
+        body = _term(monomial, abs(coefficient), bare=bool(out) or coefficient > 0)
         if not out:
             out = f"-{body}" if coefficient < 0 else body
         else:
@@ -278,7 +278,10 @@ def text(item: Polynomial) -> str:
     return out
 
 
-def _term(monomial: Monomial, coefficient: int) -> str:
+def _term(monomial: Monomial, coefficient: int, bare: bool) -> str:
+    """`2*|h|`; a floor alone needs no parentheses where it is `bare` of a leading minus."""
+    if bare and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+        return str(monomial[0][0])
     factors = [_factor(atom) for atom, power in monomial for _ in range(power)]
     if coefficient != 1 or not factors:
         factors.insert(0, str(coefficient))
@@ -294,7 +297,8 @@ def _operand(item: Polynomial) -> str:
     single = (
         simple and (not item.terms[0][0] or item.terms[0][1] == 1) and len(item.terms[0][0]) < 2
     )
-    one = single and all(power == 1 for _, power in item.terms[0][0])
+    plain = (power == 1 and not isinstance(atom, Floor) for atom, power in item.terms[0][0])
+    one = single and all(plain)
     return str(item) if one else f"({item})"
 
 

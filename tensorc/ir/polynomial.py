@@ -7,9 +7,11 @@ of extents is identity of objects. `a % b` is `a - b * (a // b)` and has no atom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import cast
 
-from tensorc.ir.node import Node, fact, node
+from tensorc.ir.node import Node, fact, fields_of, node, postorder
 
 
 @node
@@ -55,7 +57,9 @@ class Opaque(Node):
     expr: Node
 
     def __str__(self) -> str:
-        return str(self.expr)
+        from tensorc.ir.print_tensor import show  # it prints polynomials, so it imports this file
+
+        return show(self.expr)  # type: ignore[arg-type]  # any Expr; this file knows only Node
 
 
 Atom = Symbol | Floor | Bound | Opaque
@@ -72,13 +76,13 @@ class Polynomial(Node):
         return text(self)
 
     def __add__(self, other: Polynomial | int) -> Polynomial:
-        return _collect((*self.terms, *polynomial(other).terms))
+        return collect((*self.terms, *polynomial(other).terms))
 
     def __sub__(self, other: Polynomial | int) -> Polynomial:
         return self + polynomial(other) * -1
 
     def __mul__(self, other: Polynomial | int) -> Polynomial:
-        return _collect(
+        return collect(
             tuple((_times(m, n), a * b) for m, a in self.terms for n, b in polynomial(other).terms)
         )
 
@@ -119,7 +123,8 @@ def of_atom(atom: Atom) -> Polynomial:
 def floor_divide(a: Polynomial, b: Polynomial) -> Polynomial:
     """floor(a / b): terms that b divides leave the floor, the rest becomes an atom.
 
-    A division by zero is 0, as everywhere in the language.
+    A division by the number 0 is 0, as everywhere in the language. A symbolic divisor is taken to
+    be at least 1, which sizes require; elsewhere ask first (`ir.integers`).
     """
     divisor = b.constant
     if divisor == 0:
@@ -145,12 +150,12 @@ def _split(a: Polynomial, b: Polynomial) -> tuple[Polynomial, Polynomial]:
             quotient.append((divided, coefficient // scale))
         else:
             rest.append((monomial, coefficient))
-    return _collect(tuple(quotient)), _collect(tuple(rest))
+    return collect(tuple(quotient)), collect(tuple(rest))
 
 
 def bound(which: str, args: tuple[Polynomial, ...]) -> Polynomial:
     """The minimum or maximum of `args`, folded where all are numbers or all are equal."""
-    unique = tuple(sorted(set(args), key=str))
+    unique = tuple(sorted(set(args), key=_key))
     if len(unique) == 1:
         return unique[0]
     numbers = [arg.constant for arg in unique]
@@ -159,6 +164,31 @@ def bound(which: str, args: tuple[Polynomial, ...]) -> Polynomial:
     if len(known) == len(unique):
         return polynomial(choose(known))
     return of_atom(Bound(which, unique))
+
+
+def linear(item: Polynomial, atom: Atom) -> tuple[Polynomial | None, Polynomial]:
+    """(c, r) with item = c * atom + r; c is None if the atom has another power or is inside one."""
+    factor: list[tuple[Monomial, int]] = []
+    rest: list[tuple[Monomial, int]] = []
+    for monomial, coefficient in item.terms:
+        if dict(monomial).get(atom) == 1:
+            factor.append((tuple((a, n) for a, n in monomial if a is not atom), coefficient))
+        else:
+            rest.append((monomial, coefficient))
+    c, r = collect(factor), collect(rest)
+    return (None if occurs(atom, c) or occurs(atom, r) else c), r
+
+
+def occurs(atom: Atom, item: Polynomial) -> bool:
+    """Whether the atom stands in the polynomial, inside floors and bounds too."""
+    if isinstance(atom, Symbol):
+        return atom in symbols(item)
+    return atom in atoms(item)
+
+
+def order(atom: Atom) -> str:
+    """A key by which atoms are ordered alike in every process."""
+    return _atom_text(atom)
 
 
 @fact
@@ -184,28 +214,40 @@ def symbols(item: Polynomial) -> frozenset[Symbol]:
     return frozenset(found)
 
 
-def substitute(item: Polynomial, change: Callable[[Atom], Polynomial | None]) -> Polynomial:
-    """`item` with each atom replaced by `change(atom)` where that is not None, inside out."""
+Change = Callable[[Atom], "Polynomial | None"]
+
+
+def substitute(
+    item: Polynomial,
+    change: Change,
+    divide: Callable[[Polynomial, Polynomial], Polynomial] = floor_divide,
+) -> Polynomial:
+    """`item` with each atom replaced by `change(atom)` where that is not None, inside out.
+
+    `divide` makes the floors again; `floor_divide` takes their divisors to be at least 1.
+    """
     total = polynomial(0)
     for monomial, coefficient in item.terms:
         product = polynomial(coefficient)
         for atom, power in monomial:
-            value = _substituted(atom, change)
+            value = _substituted(atom, change, divide)
             for _ in range(power):
                 product = product * value
         total = total + product
     return total
 
 
-def _substituted(atom: Atom, change: Callable[[Atom], Polynomial | None]) -> Polynomial:
+def _substituted(
+    atom: Atom, change: Change, divide: Callable[[Polynomial, Polynomial], Polynomial]
+) -> Polynomial:
     new = change(atom)
     if new is not None:
         return new
     match atom:
-        case Floor(numerator, denominator):
-            return substitute(numerator, change) // substitute(denominator, change)
+        case Floor(n, d):
+            return divide(substitute(n, change, divide), substitute(d, change, divide))
         case Bound(which, args):
-            return bound(which, tuple(substitute(arg, change) for arg in args))
+            return bound(which, tuple(substitute(arg, change, divide) for arg in args))
         case Symbol() | Opaque():
             return of_atom(atom)
 
@@ -228,7 +270,7 @@ def text(item: Polynomial) -> str:
         return "0"
     out = ""
     for monomial, coefficient in item.terms:
-        body = _term(monomial, abs(coefficient))
+        body = _term(monomial, abs(coefficient), bare=bool(out) or coefficient > 0)
         if not out:
             out = f"-{body}" if coefficient < 0 else body
         else:
@@ -236,7 +278,10 @@ def text(item: Polynomial) -> str:
     return out
 
 
-def _term(monomial: Monomial, coefficient: int) -> str:
+def _term(monomial: Monomial, coefficient: int, bare: bool) -> str:
+    """`2*|h|`; a floor alone needs no parentheses where it is `bare` of a leading minus."""
+    if bare and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+        return str(monomial[0][0])
     factors = [_factor(atom) for atom, power in monomial for _ in range(power)]
     if coefficient != 1 or not factors:
         factors.insert(0, str(coefficient))
@@ -252,11 +297,13 @@ def _operand(item: Polynomial) -> str:
     single = (
         simple and (not item.terms[0][0] or item.terms[0][1] == 1) and len(item.terms[0][0]) < 2
     )
-    one = single and all(power == 1 for _, power in item.terms[0][0])
+    plain = (power == 1 and not isinstance(atom, Floor) for atom, power in item.terms[0][0])
+    one = single and all(plain)
     return str(item) if one else f"({item})"
 
 
-def _collect(terms: tuple[tuple[Monomial, int], ...]) -> Polynomial:
+def collect(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
+    """The canonical polynomial of a sum of terms in any order."""
     total: dict[Monomial, int] = {}
     for monomial, coefficient in terms:
         total[monomial] = total.get(monomial, 0) + coefficient
@@ -275,7 +322,39 @@ def _monomial_text(monomial: Monomial) -> str:
 
 @fact
 def _atom_text(atom: Atom) -> str:
-    return str(atom)
+    """A text by which atoms are ordered: the same in every process, and linear in the DAG."""
+    match atom:
+        case Symbol():
+            return str(atom)
+        case Floor(numerator, denominator):
+            return f"({_key(numerator)}) // ({_key(denominator)})"
+        case Bound(which, args):
+            return f"{which}({', '.join(map(_key, args))})"
+        case Opaque(expr):
+            for part in postorder([expr]):
+                _digest(part)  # parts first, so that no call below goes deep
+            return f"~{_digest(expr)}"
+
+
+@fact
+def _key(item: Polynomial) -> str:
+    return " + ".join(f"{c}*{_monomial_text(m)}" for m, c in item.terms)
+
+
+@fact
+def _digest(item: Node) -> str:
+    """A digest of the structure of a node."""
+    return hashlib.sha256(_structure(item).encode()).hexdigest()[:24]
+
+
+def _structure(value: object) -> str:
+    if isinstance(value, Node):
+        fields = (_digest(f) if isinstance(f, Node) else _structure(f) for f in fields_of(value))
+        return f"{type(value).__name__}({' '.join(fields)})"
+    if isinstance(value, tuple):
+        parts = cast("tuple[object, ...]", value)
+        return f"[{' '.join(_digest(f) if isinstance(f, Node) else _structure(f) for f in parts)}]"
+    return repr(value)
 
 
 def _times(a: Monomial, b: Monomial) -> Monomial:

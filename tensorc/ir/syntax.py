@@ -130,3 +130,25 @@ def height(root: Syntax) -> int:
             stack.append((item, True))
             stack.extend((part, False) for part in parts(item))
     return heights[id(root)]
+
+
+def postorder(root: Syntax) -> list[Syntax]:
+    """Every object below and with `root` once, parts first; iterative, linear in what is shared."""
+    seen: set[int] = set()
+    order: list[Syntax] = []
+    stack: list[tuple[Syntax, bool]] = [(root, False)]
+    while stack:
+        item, expanded = stack.pop()
+        if expanded:
+            order.append(item)
+        elif id(item) not in seen:
+            seen.add(id(item))
+            stack.append((item, True))
+            stack.extend((part, False) for part in reversed(parts(item)))
+    return order
+
+
+def repeated(bindings: tuple[Binding, ...]) -> list[Binding]:
+    """The bindings whose name an earlier one has."""
+    names = [binding.name for binding in bindings]
+    return [b for at, b in enumerate(bindings) if b.name in names[:at]]

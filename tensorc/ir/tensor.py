@@ -25,7 +25,7 @@ from tensorc.ir.dtypes import BOOL, F32, INDEX, DType, as_float, join, settled, 
 from tensorc.ir.functions import Function, Reducer, Typing, reduced_type, result_type
 from tensorc.ir.node import Node, fact, node
 from tensorc.ir.polynomial import Polynomial
-from tensorc.ir.source import Place
+from tensorc.ir.source import Diagnostic, Place
 
 
 @node
@@ -326,7 +326,11 @@ class Check:
 @dataclass(frozen=True)
 class Program:
     """One operator. `extents`: index name to extent, in order of first appearance; an index with
-    a free extent maps to its own symbol |i|. Equations are in order, each name defined once."""
+    a free extent maps to its own symbol |i|. Equations are in order, each name defined once.
+
+    `divisors`: what sizes are divided by, which must be at least 1 (E206), with the size's name.
+    `warnings`: what the checker noticed that is no fault (W201, W202).
+    """
 
     name: str
     parameters: tuple[Declaration, ...]
@@ -336,6 +340,8 @@ class Program:
     tables: tuple[Table, ...] = ()
     conditions: tuple[Condition, ...] = ()
     checks: tuple[Check, ...] = ()
+    divisors: tuple[tuple[Polynomial, str], ...] = ()
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def extent_of(self) -> Mapping[str, Polynomial]:

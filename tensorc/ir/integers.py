@@ -1,0 +1,311 @@
+"""Integer expressions as polynomials and conditions as alternatives of inequalities.
+
+A subscript's arithmetic is in unbounded integers as long as the types it is computed in cannot
+wrap (`ir.intervals`); where they might, the expression is opaque: an unknown of known range. A
+division keeps its form unless the divisor is at least 1 here, since `x // 0` is 0 and cancels
+nothing. What is said here holds at one point of the evaluation, where certain indices have values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from tensorc.ir import polynomial as p
+from tensorc.ir.dtypes import BOOL, INTEGER
+from tensorc.ir.intervals import interval, whole
+from tensorc.ir.polynomial import Floor, Opaque, Polynomial, Symbol
+from tensorc.ir.tensor import (
+    Apply,
+    Cast,
+    Expr,
+    Extent,
+    Literal,
+    Position,
+    Program,
+    Read,
+    Round,
+    value_type,
+)
+
+Case = tuple[Polynomial, ...]  # every one of these is >= 0
+MOST_CASES = 12
+_COMPARED = frozenset("lt le gt ge eq ne".split())
+_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
+
+
+class Integers:
+    """Conversions where the indices in `scope` have values, so that their extents are >= 1.
+
+    `extents`: index to extent; `scalars`: what 0-d tensors are worth (`scalars_of`).
+    """
+
+    def __init__(
+        self,
+        extents: Mapping[str, Polynomial],
+        scope: frozenset[str],
+        scalars: Mapping[str, Polynomial],
+    ) -> None:
+        self.extents = extents
+        self.scope = scope
+        self.scalars = scalars
+        here = [extents[name] for name in sorted(scope) if name in extents]
+        self.positive = [size for size in here if size.constant is None]
+        self.ones = frozenset(a for size in here if (a := _single(size)) is not None)
+        floors = {a for size in extents.values() for a in deep_atoms(size)}
+        self.divisors = frozenset(a.denominator for a in floors if isinstance(a, Floor))
+        self._polynomials: dict[Expr, Polynomial] = {}
+        self._cases: dict[tuple[Expr, bool], tuple[Case, ...] | None] = {}
+
+    def least(self, atom: p.Atom) -> int | None:
+        """A lower bound of an extent: 1 if an index in scope walks it, else 0."""
+        if isinstance(atom, Symbol) and atom.kind == "extent":
+            return 1 if atom in self.ones else 0
+        return None
+
+    def at_least(self, value: Polynomial, bound: int) -> bool:
+        """Whether a polynomial of extents is >= bound by the signs of its coefficients alone.
+
+        Each extent N is replaced by N' + its lower bound; then no coefficient may be negative.
+        """
+        number = value.constant
+        if number is not None:
+            return number >= bound
+        if bound <= 1 and value in self.divisors:
+            return True  # a size with a divisor below 1 is refused before anything runs
+        if any(self.least(atom) is None for atom in p.atoms(value)):
+            return False
+        shifted = p.substitute(value, lambda a: p.of_atom(a) + (self.least(a) or 0)) - bound
+        return all(coefficient >= 0 for _, coefficient in shifted.terms)
+
+    def polynomial(self, expr: Expr) -> Polynomial:
+        """The value of an integer or bool expression; opaque where it is not arithmetic."""
+        found = self._polynomials.get(expr)
+        if found is None:
+            found = self._polynomials[expr] = self._convert(expr)
+        return found
+
+    def _convert(self, expr: Expr) -> Polynomial:
+        match expr:
+            case Literal(Fraction() as value, dtype) if dtype is INTEGER or dtype is BOOL:
+                return p.polynomial(int(value))
+            case Position(name):
+                extent = self.extents.get(name)
+                only = extent is not None and extent.constant == 1
+                return p.polynomial(0) if only else p.of_atom(Symbol(name, "index"))
+            case Extent(name):
+                return self.extents.get(name, p.extent(name))
+            case Read(tensor, ()) if tensor.name in self.scalars:
+                return self.scalars[tensor.name]
+            case Cast(dtype, arg) | Round(dtype, arg) if _fits(arg, expr):
+                return self.polynomial(arg) if dtype is not BOOL else opaque(expr)
+            case Apply(function, args) if not any(value_type(a).floating for a in args):
+                value = self._apply(function.name, args)
+                exact = value is not None and (function.name == "mod" or _exact(expr))
+                return value if value is not None and exact else opaque(expr)
+            case _:
+                return opaque(expr)
+
+    def _apply(self, name: str, args: Sequence[Expr]) -> Polynomial | None:
+        match name, args:
+            case "add", _:
+                return sum(map(self.polynomial, args), p.polynomial(0))
+            case "sub", (a, b):
+                return self.polynomial(a) - self.polynomial(b)
+            case "neg", (a,):
+                return -self.polynomial(a)
+            case "mul", _:
+                total = p.polynomial(1)
+                for arg in args:
+                    total = total * self.polynomial(arg)
+                return total
+            case (("min" | "max"), _):
+                return p.bound(name, tuple(map(self.polynomial, args)))
+            case "abs", (a,):
+                x = self.polynomial(a)
+                return p.bound("max", (x, -x))
+            case (("floordiv" | "mod"), (a, b)):
+                return self._divide(name, self.polynomial(a), self.polynomial(b))
+            case (("bitand" | "shr" | "shl"), (a, b)):
+                return self._bits(name, self.polynomial(a), self.polynomial(b))
+            case _:
+                return None
+
+    def divide(self, a: Polynomial, b: Polynomial) -> Polynomial:
+        """floor(a / b), simplified only where b is at least 1 or a number."""
+        plain = b.constant is not None or self.at_least(b, 1)
+        return a // b if plain else p.of_atom(Floor(a, b))
+
+    def _divide(self, name: str, a: Polynomial, b: Polynomial) -> Polynomial:
+        quotient = self.divide(a, b)
+        return quotient if name == "floordiv" else a - b * quotient
+
+    def _bits(self, name: str, a: Polynomial, b: Polynomial) -> Polynomial | None:
+        """`x & (2**k - 1)` is x modulo 2**k, `x >> k` floors x / 2**k, `x << k` multiplies."""
+        number = b.constant
+        if number is None or number < 0:
+            return None
+        if name == "bitand":
+            return a % (number + 1) if number & (number + 1) == 0 else None
+        if number >= 32:
+            return None
+        return a // (1 << number) if name == "shr" else a * (1 << number)
+
+    def cases(self, condition: Expr, holds: bool = True) -> tuple[Case, ...] | None:
+        """Alternatives, one of which is true where `condition` (or its negation) holds.
+
+        None: the condition says nothing about integers, or has too many alternatives.
+        """
+        key = condition, holds
+        if key not in self._cases:
+            self._cases[key] = self._alternatives(condition, holds)
+        return self._cases[key]
+
+    def _alternatives(self, condition: Expr, holds: bool) -> tuple[Case, ...] | None:
+        match condition:
+            case Literal(Fraction() as value, _):
+                return ((),) if bool(value) == holds else ()
+            case Apply(function, (arg,)) if function.name == "not":
+                return self.cases(arg, not holds)
+            case Apply(function, args) if function.name in ("and", "or"):
+                every = (function.name == "and") == holds
+                parts = [self.cases(arg, holds) for arg in args]
+                return _all_of(parts) if every else _one_of(parts)
+            case Apply(function, (a, b)) if function.name in _COMPARED:
+                if not _integers(a) or not _integers(b):
+                    return None
+                name = function.name if holds else _NEGATED[function.name]
+                return _compared(name, self.polynomial(b) - self.polynomial(a))
+            case _:
+                return None
+
+
+def conjuncts(condition: Expr, holds: bool = True) -> tuple[tuple[Expr, bool], ...]:
+    """The parts of a condition that all hold (or all fail) where it does (or does not)."""
+    match condition:
+        case Apply(function, args) if function.name == ("and" if holds else "or"):
+            return tuple(part for arg in args for part in conjuncts(arg, holds))
+        case Apply(function, (arg,)) if function.name == "not":
+            return conjuncts(arg, not holds)
+        case _:
+            return ((condition, holds),)
+
+
+def on_integers(condition: Expr) -> bool:
+    """Whether a condition is made of comparisons of integers alone."""
+    match condition:
+        case Literal():
+            return True
+        case Apply(function, args) if function.name in ("and", "or", "not"):
+            return all(on_integers(arg) for arg in args)
+        case Apply(function, args):
+            return function.name in _COMPARED and all(map(_integers, args))
+        case _:
+            return False
+
+
+def _compared(name: str, gap: Polynomial) -> tuple[Case, ...]:
+    """The cases of a `name` b, where gap = b - a."""
+    match name:
+        case "lt":
+            return ((gap - 1,),)
+        case "le":
+            return ((gap,),)
+        case "gt":
+            return ((-gap - 1,),)
+        case "ge":
+            return ((-gap,),)
+        case "eq":
+            return ((gap, -gap),)
+        case _:
+            return (gap - 1,), (-gap - 1,)
+
+
+def _all_of(parts: Sequence[tuple[Case, ...] | None]) -> tuple[Case, ...] | None:
+    """Every part: parts that say nothing are left out."""
+    known = [part for part in parts if part is not None]
+    total: tuple[Case, ...] = ((),)
+    for part in known:
+        if len(total) * len(part) <= MOST_CASES:
+            total = tuple((*a, *b) for a in total for b in part)
+    return total if known else None
+
+
+def _one_of(parts: Sequence[tuple[Case, ...] | None]) -> tuple[Case, ...] | None:
+    """Some part: one that says nothing makes the whole say nothing."""
+    total: list[Case] = []
+    for part in parts:
+        if part is None or len(total) + len(part) > MOST_CASES:
+            return None
+        total += part
+    return tuple(total)
+
+
+def opaque(expr: Expr) -> Polynomial:
+    """The value of `expr` as an unknown; a number where its range has one value."""
+    known = interval(expr)
+    if known is not None and known[0] == known[1]:
+        return p.polynomial(known[0])
+    return p.of_atom(Opaque(expr))
+
+
+def _single(size: Polynomial) -> p.Atom | None:
+    """The atom that a polynomial consists of."""
+    if len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1:
+        atom, power = size.terms[0][0][0]
+        return atom if power == 1 else None
+    return None
+
+
+def _integers(expr: Expr) -> bool:
+    return value_type(expr).integral or value_type(expr) is BOOL
+
+
+def _fits(arg: Expr, converted: Expr) -> bool:
+    return interval(arg) is not None and interval(arg) == interval(converted)
+
+
+def _exact(expr: Apply) -> bool:
+    """Whether integer arithmetic on these operands cannot wrap.
+
+    `interval` gives a strong type's whole range where it might, so that range is not enough.
+    """
+    dtype = value_type(expr)
+    return dtype.weak or interval(expr) != whole(dtype)
+
+
+def scalars_of(program: Program) -> dict[str, Polynomial]:
+    """What the 0-d tensors of a program are worth in sizes and subscripts.
+
+    Integer `const` parameters stand for themselves; a 0-d equation of sizes has their value.
+    """
+    found: dict[str, Polynomial] = {}
+    for item in program.parameters:
+        if item.const and not item.dims and item.tensor.dtype.integral:
+            found[item.tensor.name] = p.of_atom(Symbol(item.tensor.name, "parameter"))
+    for equation in program.equations:
+        if not equation.indices and value_type(equation.body).integral:
+            integers = Integers(program.extent_of, frozenset(), found)
+            value = integers.polynomial(equation.body)
+            if all(not isinstance(atom, Opaque) for atom in deep_atoms(value)):
+                found[equation.tensor.name] = value
+    return found
+
+
+def deep_atoms(value: Polynomial) -> set[p.Atom]:
+    """Every atom of a polynomial, those inside floors and bounds too."""
+    found: set[p.Atom] = set()
+    stack = [value]
+    while stack:
+        for atom in p.atoms(stack.pop()):
+            if atom in found:
+                continue
+            found.add(atom)
+            match atom:
+                case Floor(numerator, denominator):
+                    stack += [numerator, denominator]
+                case p.Bound(_, args):
+                    stack += args
+                case _:
+                    pass
+    return found

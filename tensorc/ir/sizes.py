@@ -1,0 +1,315 @@
+"""The extents of a call: from the shapes of its arrays and given sizes, in exact integers.
+
+`bind` finds the value of every index's extent and refuses what cannot be run: arrays that disagree
+(E201), impossible sizes (E206), missing ones (E214, E225), reductions over nothing (E205), accesses
+out of range at these sizes (E216, E217), arrays too large (E301). Whoever allocates intermediates
+asks `check_intermediates` (E302). Contents of arrays are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from operator import index as as_int
+
+from tensorc.errors import ArgumentError
+from tensorc.ir import polynomial as p
+from tensorc.ir.decide import decide
+from tensorc.ir.dtypes import BOOL, DType
+from tensorc.ir.functions import ARGMAX, ARGMIN
+from tensorc.ir.integers import scalars_of
+from tensorc.ir.intervals import LARGEST
+from tensorc.ir.node import Node, children
+from tensorc.ir.polynomial import Polynomial, Symbol
+from tensorc.ir.source import Diagnostic
+from tensorc.ir.tensor import Declaration, Equation, Program, Reduce, Tensor, value_type
+
+LIMIT = 16 << 30  # bytes of one array that a call allocates, unless the caller says otherwise
+MOST_ELEMENTS = 1 << 63
+
+
+def bind(
+    program: Program,
+    shapes: Mapping[str, tuple[int, ...]],
+    given: Mapping[str, int] | None = None,
+    limit: int = LIMIT,
+) -> dict[str, int]:
+    """The extent of every index of `program`.
+
+    `shapes`: of the arrays at hand, by parameter or output name; `given`: extents by index name
+    and `const` integers by parameter name; `limit`: bytes of one output. ArgumentError: all faults
+    of the first kind of check that finds any, so that no fault is a consequence of another.
+    """
+    binding = _Binding(program, shapes, given or {})
+    _refuse(binding.gather())
+    _refuse(binding.missing())
+    _refuse(binding.impossible())
+    _refuse(binding.disagreeing())
+    extents = binding.extents()
+    _refuse(binding.too_large(limit))
+    _refuse(_empty_reductions(program, extents))
+    _refuse(_out_of_range(program, binding.values, extents))
+    return extents
+
+
+def check_intermediates(
+    program: Program, extents: Mapping[str, int], limit: int = LIMIT, only: Sequence[str] = ()
+) -> None:
+    """E302 where a named intermediate (of `only`, if given) is over `limit` bytes by itself."""
+    values = {Symbol(name, "extent"): size for name, size in extents.items()}
+    outputs = {item.tensor.name for item in program.outputs}
+    faults: list[Diagnostic] = []
+    for equation in program.equations:
+        name = equation.tensor.name
+        if name in outputs or (only and name not in only):
+            continue
+        shape = tuple(extents[index] for index in equation.indices)
+        faults += _over("E302", equation.tensor, shape, limit)
+    del values
+    _refuse(faults)
+
+
+def evaluate(size: Polynomial, values: Mapping[Symbol, int]) -> int:
+    """The exact value of a size. KeyError: a symbol without value."""
+    return p.evaluate(size, values)
+
+
+class _Binding:
+    """The values found so far, and where each was found."""
+
+    def __init__(
+        self,
+        program: Program,
+        shapes: Mapping[str, tuple[int, ...]],
+        given: Mapping[str, int],
+    ) -> None:
+        self.program = program
+        self.shapes = shapes
+        self.given = given
+        self.values: dict[Symbol, int] = {}
+        self.origin: dict[Symbol, str] = {}
+        self.declarations = (*program.parameters, *program.outputs)
+
+    def gather(self) -> Iterator[Diagnostic]:
+        """Values of symbols, from what is given and from arrays; what does not fit together."""
+        for name, value in self.given.items():
+            yield from self._given(name, value)
+        for item in self.declarations:
+            shape = self.shapes.get(item.tensor.name)
+            if shape is not None:
+                yield from self._array(item, shape)
+
+    def _given(self, name: str, value: object) -> Iterator[Diagnostic]:
+        number = _integer(value)
+        if number is None:
+            message = f"{name} is {value!r}, not an integer"
+            yield Diagnostic("E206", message, found=repr(value), do="pass an integer")
+            return
+        constant = any(item.tensor.name == name and item.const for item in self.program.parameters)
+        if constant:
+            self._set(Symbol(name, "parameter"), number, "the arguments")
+        elif name in self.program.extent_of:
+            if number < 0:
+                yield _negative(name, number)
+            elif self._symbol(self.program.extent_of[name]) is not None:
+                self._set(Symbol(name, "extent"), number, "the given sizes")
+        else:
+            known = ", ".join(self.program.extent_of)
+            message = f"{self.program.name} has no size {name}"
+            yield Diagnostic("E204", message, found=name, allowed=known)
+
+    def _array(self, item: Declaration, shape: tuple[int, ...]) -> Iterator[Diagnostic]:
+        name, dims = item.tensor.name, item.tensor.shape
+        if len(shape) != len(dims):
+            message = f"{name} has {len(dims)} dimensions, the array has {len(shape)}"
+            yield Diagnostic("E204", message, item.span, str(shape), _dims(item))
+            return
+        for size, extent in zip(shape, dims, strict=True):
+            symbol = self._symbol(extent)
+            if symbol is None:
+                continue
+            known = self.values.get(symbol)
+            if known is None:
+                self._set(symbol, int(size), name)
+            elif known != size:
+                here, there = f"{size} in {name}", f"{known} in {self.origin[symbol]}"
+                message = f"{symbol.name} is {here} and {there}"
+                do = "pass arrays that agree, or declare two names"
+                yield Diagnostic("E201", message, item.span, str(size), str(known), do)
+
+    def _symbol(self, extent: Polynomial) -> Symbol | None:
+        """The symbol if an extent is one."""
+        found = [atom for atom in p.atoms(extent) if isinstance(atom, Symbol)]
+        one = found[0] if len(found) == 1 and extent is p.of_atom(found[0]) else None
+        return one if one is not None and one.kind == "extent" else None
+
+    def _set(self, symbol: Symbol, value: int, origin: str) -> None:
+        self.values.setdefault(symbol, value)
+        self.origin.setdefault(symbol, origin)
+
+    def _sizes(self) -> Iterator[tuple[str, Polynomial]]:
+        """Every size of the program with what to call it; indices first."""
+        yield from self.program.extents
+        for item in self.declarations:
+            for axis, extent in enumerate(item.tensor.shape):
+                if item.dims[axis] is None:
+                    yield f"dimension {axis} of {item.tensor.name}", extent
+
+    def missing(self) -> Iterator[Diagnostic]:
+        """Symbols that a size needs and nothing gives."""
+        sizes = [size for _, size in (*self._sizes(), *((n, d) for d, n in self.program.divisors))]
+        needed = {symbol for size in sizes for symbol in p.symbols(size)}
+        for symbol in sorted(needed - set(self.values), key=str):
+            if symbol.kind == "parameter":
+                message = f"the const parameter {symbol.name} has no value"
+                yield Diagnostic("E225", message, do=f"give {symbol.name}=…")
+            else:
+                message = f"nothing fixes |{symbol.name}|"
+                yield Diagnostic("E214", message, do=f"give the size {symbol.name}=…")
+
+    def impossible(self) -> Iterator[Diagnostic]:
+        """Divisors below 1 and negative sizes; a size with a bad divisor is not evaluated."""
+        bad: set[str] = set()
+        for divisor, name in self.program.divisors:
+            value = p.evaluate(divisor, self.values)
+            if value < 1:
+                bad.add(name)
+                message = f"the size {name} is divided by {divisor} = {value}"
+                yield Diagnostic("E206", message, found=str(value), allowed="1 or more")
+        for name, size in self._sizes():
+            value = p.evaluate(size, self.values)
+            if value < 0 and not bad:
+                yield _negative(f"{name} = {size}" if str(size) != f"|{name}|" else name, value)
+
+    def disagreeing(self) -> Iterator[Diagnostic]:
+        """Arrays and given sizes that differ from what the program makes of the others."""
+        for item in self.declarations:
+            shape = self.shapes.get(item.tensor.name, ())
+            for axis, (size, extent) in enumerate(zip(shape, item.tensor.shape, strict=False)):
+                wanted = p.evaluate(extent, self.values)
+                if size != wanted and self._symbol(extent) is None:
+                    name = item.dims[axis] or f"dimension {axis}"
+                    equal = "" if extent.constant is not None else f" = {extent}"
+                    message = f"{name} is {size} in {item.tensor.name}, and {wanted}{equal}"
+                    do = "pass an array of that shape"
+                    yield Diagnostic("E201", message, item.span, str(size), str(wanted), do)
+        for name, value in self.given.items():
+            extent = self.program.extent_of.get(name)
+            if extent is None or any(item.tensor.name == name for item in self.declarations):
+                continue
+            wanted = p.evaluate(extent, self.values)
+            if wanted != value:
+                message = f"{name} is {value} in the given sizes, and {wanted} by the program"
+                yield Diagnostic("E201", message, found=str(value), allowed=str(wanted))
+
+    def extents(self) -> dict[str, int]:
+        """The value of every index's extent."""
+        return {name: p.evaluate(size, self.values) for name, size in self.program.extents}
+
+    def too_large(self, limit: int) -> Iterator[Diagnostic]:
+        """Arrays beyond what can be addressed, and outputs beyond the limit."""
+        for item in self.declarations:
+            shape = tuple(p.evaluate(size, self.values) for size in item.tensor.shape)
+            output = item in self.program.outputs
+            yield from _over("E301", item.tensor, shape, limit if output else None)
+
+
+def _over(
+    code: str, tensor: Tensor, shape: tuple[int, ...], limit: int | None
+) -> Iterator[Diagnostic]:
+    """A fault if the shape has too many elements or, with a limit, bytes."""
+    elements = prod(shape)
+    text = " * ".join(map(str, shape)) or "1"
+    what = f"the intermediate {tensor.name} alone" if code == "E302" else tensor.name
+    if elements >= MOST_ELEMENTS or max(shape, default=0) > LARGEST:
+        message = f"{what}: {text} = {elements} elements"
+        allowed = f"below {MOST_ELEMENTS} elements, {LARGEST} along one dimension"
+        yield Diagnostic(code, message, found=str(elements), allowed=allowed)
+        return
+    size = elements * storage_bytes(tensor.dtype)
+    if limit is not None and size > limit:
+        message = f"{what}: {text} elements of {tensor.dtype} = {size} bytes"
+        do = "reduce before this product" if code == "E302" else "raise the limit if meant"
+        yield Diagnostic(code, message, None, f"{size} bytes", f"{limit} bytes", do)
+
+
+def storage_bytes(dtype: DType) -> int:
+    """Bytes of one stored element; a bool takes one."""
+    return 1 if dtype is BOOL else dtype.bits // 8
+
+
+def _empty_reductions(program: Program, extents: Mapping[str, int]) -> Iterator[Diagnostic]:
+    """E205: an evaluated integer max or min, argmax or argmin over an extent of 0."""
+    for equation in program.equations:
+        if all(extents[name] for name in equation.indices):
+            yield from _empty_in(equation, extents)
+
+
+def _empty_in(equation: Equation, extents: Mapping[str, int]) -> Iterator[Diagnostic]:
+    seen: set[Node] = set()
+    stack: list[Node] = [equation.body]
+    while stack:
+        item = stack.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        empty = _empty_index(item, extents)
+        if empty is None:
+            stack.extend(children(item))
+        elif isinstance(item, Reduce) and _undefined_when_empty(item):
+            message = f"{item.reducer} over {empty}, whose extent is 0, has no value"
+            do = f"pass at least one element along {empty}"
+            yield Diagnostic("E205", message, equation.span, do=do)
+
+
+def _empty_index(item: Node, extents: Mapping[str, int]) -> str | None:
+    if not isinstance(item, Reduce):
+        return None
+    return next((name for name in item.indices if extents[name] == 0), None)
+
+
+def _undefined_when_empty(item: Reduce) -> bool:
+    whole = value_type(item.body).integral or value_type(item.body) is BOOL
+    return item.reducer.nonempty and (item.reducer in (ARGMAX, ARGMIN) or whole)
+
+
+def _out_of_range(
+    program: Program, values: Mapping[Symbol, int], extents: Mapping[str, int]
+) -> Iterator[Diagnostic]:
+    """E216 and E217 from the program's size conditions."""
+    if not program.conditions:
+        return
+    worth = scalars_of(program)
+    scalars = {
+        name: p.polynomial(p.evaluate(size, values))
+        for name, size in worth.items()
+        if p.symbols(size) <= set(values)
+    }
+    for condition in program.conditions:
+        fault = decide(condition, values, extents, scalars)
+        if fault is not None:
+            yield fault
+
+
+def _negative(what: str, value: int) -> Diagnostic:
+    return Diagnostic("E206", f"the size {what} is {value}, negative", found=str(value))
+
+
+def _integer(value: object) -> int | None:
+    """A Python or NumPy integer as int; None for bools and everything else."""
+    if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):
+        return None
+    try:
+        return as_int(value)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        return None
+
+
+def _dims(item: Declaration) -> str:
+    return f"({', '.join(map(str, item.tensor.shape))})"
+
+
+def _refuse(faults: Iterator[Diagnostic] | Sequence[Diagnostic]) -> None:
+    found = list(faults)
+    if found:
+        raise ArgumentError(found)

@@ -1,0 +1,201 @@
+"""Every access of an operator, with the conditions under which it is evaluated, judged.
+
+The walk goes down from each equation, parents first, and carries what holds: the indices that have
+values and the conditions of `where`, `select`, `and` and `or`. A part that a traced tree shares is
+judged once per different set of conditions; beyond `MOST_CONTEXTS` sets it is judged under what
+they have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tensorc.ir import syntax as s
+from tensorc.ir.build import Builder
+from tensorc.ir.functions import FUNCTIONS
+from tensorc.ir.integers import Integers
+from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.ranges import Finding, Ranges, Verdict
+from tensorc.ir.source import Diagnostic, Place
+from tensorc.ir.tensor import Apply, Check, Condition, Expr, Position, Read, free_indices
+from tensorc.lang.surface import Statement
+
+MOST_CONTEXTS = 8
+
+
+@dataclass(frozen=True)
+class Context:
+    """What holds where an expression is evaluated. `exact` is False for a merged context."""
+
+    scope: frozenset[str]
+    guards: tuple[Expr, ...]
+    exact: bool = True
+
+    def under(self, guard: Expr) -> Context:
+        """The context with one more condition."""
+        if guard in self.guards:
+            return self
+        return Context(self.scope, (*self.guards, guard), self.exact)
+
+    def inside(self, names: frozenset[str]) -> Context:
+        """The context in a reduction: conditions on an outer index of the same name are hidden."""
+        kept = tuple(guard for guard in self.guards if not free_indices(guard) & names)
+        return Context(self.scope | names, kept, self.exact)
+
+
+@dataclass
+class Accesses:
+    """Judges accesses and collects what the call (`conditions`) and kernels (`checks`) decide."""
+
+    extents: Mapping[str, Polynomial]
+    scalars: Mapping[str, Polynomial]
+    builder: Builder
+    report: Callable[[Diagnostic], None]
+    conditions: dict[Condition, None] = field(default_factory=dict[Condition, None])
+    checks: dict[Check, None] = field(default_factory=dict[Check, None])
+    _ranges: dict[tuple[frozenset[str], tuple[Expr, ...]], Ranges] = field(
+        default_factory=dict[tuple[frozenset[str], tuple[Expr, ...]], Ranges]
+    )
+    _integers: dict[frozenset[str], Integers] = field(
+        default_factory=dict[frozenset[str], Integers]
+    )
+    _found: dict[tuple[Expr, Polynomial, Context], Finding] = field(
+        default_factory=dict[tuple[Expr, Polynomial, Context], Finding]
+    )
+
+    def statement(self, statement: Statement) -> None:
+        """Judge every access of one equation."""
+        start = Context(frozenset(binding.name for binding in statement.left), ())
+        contexts: dict[int, list[Context]] = {id(statement.body): [start]}
+        for item in reversed(s.postorder(statement.body)):
+            for context in contexts.pop(id(item), []):
+                if isinstance(item, s.Access):
+                    self._access(item, context)
+                for part, there in self._below(item, context):
+                    _add(contexts.setdefault(id(part), []), there)
+
+    def _below(self, item: s.Syntax, context: Context) -> Iterator[tuple[s.Syntax, Context]]:
+        match item:
+            case s.Reduction():
+                yield from self._reduction(item, context)
+            case s.Call("select", args):
+                yield args[0], context
+                yield args[1], self._under(context, args[0], True)
+                yield args[2], self._under(context, args[0], False)
+            case s.Call(_, args) if self._logic(item) is not None:
+                holds = self._logic(item) == "and"
+                for arg in args:
+                    yield arg, context
+                    context = self._under(context, arg, holds)
+            case _:
+                for part in s.parts(item):
+                    yield part, context
+
+    def _reduction(self, item: s.Reduction, context: Context) -> Iterator[tuple[s.Syntax, Context]]:
+        names = frozenset(binding.name for binding in item.bindings)
+        inner = context.inside(names)
+        if item.where is not None:
+            yield item.where, inner
+            inner = self._under(inner, item.where, True)
+        yield item.body, inner
+
+    def _logic(self, item: s.Call) -> str | None:
+        """ "and" or "or", also where it was written `&` or `|` between bools."""
+        expr = self.builder.built(item)
+        name = expr.function.name if isinstance(expr, Apply) else None
+        return name if name in ("and", "or") else None
+
+    def _under(self, context: Context, item: s.Syntax, holds: bool) -> Context:
+        guard = self.builder.built(item)
+        if guard is None:
+            return context
+        return context.under(guard if holds else Apply(FUNCTIONS["not"], (guard,)))
+
+    def _access(self, item: s.Access, context: Context) -> None:
+        read = self.builder.built(item)
+        if not isinstance(read, Read):
+            return
+        for axis, (sub, limit) in enumerate(zip(read.subscripts, read.tensor.shape, strict=True)):
+            if isinstance(sub, Position):
+                continue  # a bare index: its extent is the dimension's
+            finding = self._judge(sub, limit, context)
+            place = item.subscripts[axis].span
+            self._act(finding, read, axis, context, place)
+
+    def _judge(self, sub: Expr, limit: Polynomial, context: Context) -> Finding:
+        key = sub, limit, context
+        if key not in self._found:
+            self._found[key] = self.ranges(context).judge(sub, limit)
+        return self._found[key]
+
+    def ranges(self, context: Context) -> Ranges:
+        """The judge for a context; shared between accesses."""
+        key = context.scope, context.guards
+        if key not in self._ranges:
+            integers = self._integers.get(context.scope)
+            if integers is None:
+                integers = Integers(self.extents, context.scope, self.scalars)
+                self._integers[context.scope] = integers
+            self._ranges[key] = Ranges(
+                self.extents, context.scope, context.guards, self.scalars, integers
+            )
+        return self._ranges[key]
+
+    def _act(self, finding: Finding, read: Read, axis: int, context: Context, span: Place) -> None:
+        verdict = finding.verdict
+        if not context.exact and verdict is not Verdict.PROVED:
+            verdict = Verdict.DATA  # what was left out might have helped; the kernel compares
+        match verdict:
+            case Verdict.PROVED:
+                pass
+            case Verdict.REFUTED:
+                self.report(out_of_range(read, axis, finding.reach, self.extents, span))
+            case Verdict.CONDITION:
+                self._condition(read, axis, context, span)
+            case Verdict.DATA:
+                self.checks.setdefault(Check(read, axis, span))
+
+    def _condition(self, read: Read, axis: int, context: Context, span: Place) -> None:
+        value = self.ranges(context).integers.polynomial(read.subscripts[axis])
+        names = tuple(name for name in self.extents if name in context.scope)
+        limit = read.tensor.shape[axis]
+        what = access_text(read)
+        self.conditions.setdefault(Condition(value, limit, names, context.guards, what, span))
+
+
+def _add(contexts: list[Context], new: Context) -> None:
+    if new in contexts:
+        return
+    contexts.append(new)
+    if len(contexts) > MOST_CONTEXTS:
+        scope = contexts[0].scope
+        for context in contexts:
+            scope &= context.scope
+        common = [g for g in contexts[0].guards if all(g in c.guards for c in contexts)]
+        contexts[:] = [Context(scope, tuple(common), exact=False)]
+
+
+def access_text(read: Read) -> str:
+    """The access as the language writes it."""
+    from tensorc.ir.print_tensor import show
+
+    return show(read)
+
+
+def out_of_range(
+    read: Read,
+    axis: int,
+    reach: Polynomial | None,
+    extents: Mapping[str, Polynomial],
+    span: Place,
+) -> Diagnostic:
+    """E215: where the access reaches, and where its dimension ends."""
+    from tensorc.ir.print_tensor import show
+
+    name, size = read.tensor.name, read.tensor.shape[axis]
+    dim = f"dimension {axis}"
+    sub = show(read.subscripts[axis])
+    message = f"{name} is read at {sub}, which reaches {reach}, but {dim} has extent {size}"
+    do = f"add a where, or clamp({sub}, 0, {size - 1})"
+    return Diagnostic("E215", message, span, str(reach), f"0 to {size - 1}", do)

@@ -1,0 +1,133 @@
+"""Sizes as they are written: what they may be made of, and that each index has one.
+
+E214 (nothing fixes an extent), E206 (not an integer, negative, divisor below 1) and E201 (two
+sizes for one index) at definition. What only the numbers of a call show is `ir.sizes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tensorc.ir import syntax as s
+from tensorc.ir.dtypes import INTEGER
+from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.source import Diagnostic, Place
+from tensorc.lang.extents import Extents
+from tensorc.lang.surface import Operator
+
+_ALLOWED = frozenset("add sub mul floordiv mod neg pos min max clamp".split())
+
+
+def faults(operator: Operator, extents: Extents) -> Iterator[Diagnostic]:
+    """All faults in the sizes of an operator."""
+    written = [*_named(extents), *_anonymous(operator)]
+    for name, size, span in written:
+        yield from _size(name, size, span, extents)
+    for name, span in extents.order.items():
+        if name not in extents.known and name not in extents.stated:
+            message = f"nothing fixes |{name}|"
+            yield Diagnostic("E214", message, span, do=f"write {name}=size where it is bound")
+    yield from _conflicts(extents)
+
+
+def _named(extents: Extents) -> Iterator[tuple[str, s.Syntax, Place]]:
+    for name, stated in extents.stated.items():
+        for size, span in stated:
+            yield name, size, span
+
+
+def _anonymous(operator: Operator) -> Iterator[tuple[str, s.Syntax, Place]]:
+    for item in (*operator.parameters, *operator.outputs):
+        for number, dim in enumerate(item.dimensions):
+            if dim.name is None and dim.size is not None:
+                yield f"dimension {number} of {item.name}", dim.size, dim.span
+
+
+def _size(name: str, size: s.Syntax, span: Place, extents: Extents) -> Iterator[Diagnostic]:
+    wrong = _not_a_size(size, extents)
+    if wrong is not None:
+        yield wrong
+        return
+    value = extents.size(size)
+    if value is None:
+        message = f"nothing fixes |{name}|: its size depends on itself"
+        yield Diagnostic("E214", message, span, do="state one of the sizes as a number")
+        return
+    if value.constant is not None and value.constant < 0:
+        message = f"the size {name} = {value.constant} is negative"
+        yield Diagnostic("E206", message, size.span, str(value.constant), "0 or more")
+    for divisor, place in divisors(size, extents):
+        if divisor.constant is not None and divisor.constant < 1:
+            message = f"a size is divided by {divisor.constant}"
+            yield Diagnostic("E206", message, place, str(divisor.constant), "1 or more")
+
+
+def divisors(size: s.Syntax, extents: Extents) -> Iterator[tuple[Polynomial, Place]]:
+    """What a size is divided by, where that is known as a polynomial."""
+    for item in s.postorder(size):
+        if isinstance(item, s.Call) and item.name in ("floordiv", "mod") and len(item.args) == 2:
+            value = extents.size(item.args[1])
+            if value is not None:
+                yield value, item.args[1].span
+
+
+def open_divisors(operator: Operator, extents: Extents) -> Iterator[tuple[Polynomial, str]]:
+    """The divisors that only a call knows, each with the name of the size it stands in.
+
+    0-d equations that are sizes count too, since others may be made of them.
+    """
+    scalars = [
+        (item.name, item.body)
+        for item in operator.statements
+        if not item.left and item.name in extents.scalars
+    ]
+    written = [(name, size) for name, size, _ in (*_named(extents), *_anonymous(operator))]
+    for name, size in (*written, *scalars):
+        for divisor, _ in divisors(size, extents):
+            if divisor.constant is None:
+                yield divisor, name
+
+
+def _not_a_size(size: s.Syntax, extents: Extents) -> Diagnostic | None:
+    """The first part that no size is made of."""
+    made = "integers, extents, const integer parameters, + - * // %, min, max"
+    for item in s.postorder(size):
+        match item:
+            case s.SizeOf(name, span) if name not in extents.order:
+                message = f"nothing fixes |{name}|: no dimension and no index has this name"
+                return Diagnostic("E214", message, span)
+            case s.Name(name, span) if name not in extents.scalars:
+                do = f"write |{name}|" if name in extents.order else f"declare {name}: const i64"
+                message = f"{name} is not known when sizes are"
+                return Diagnostic("E206", message, span, name, made, do)
+            case s.Constant(literal, span) if literal.dtype is not INTEGER:
+                message = "a size is an integer"
+                return Diagnostic("E206", message, span, str(literal.dtype), made)
+            case s.Call(name, _, span) if name not in _ALLOWED:
+                message = f"{name} is not an operation of sizes"
+                return Diagnostic("E206", message, span, name, made)
+            case s.Access(_, _, span) | s.Chain(_, _, span) | s.Convert(_, _, _, span):
+                return Diagnostic("E206", "this is not a size", span, allowed=made)
+            case s.Reduction(span=span):
+                return Diagnostic("E206", "this is not a size", span, allowed=made)
+            case _:
+                pass
+    return None
+
+
+def _conflicts(extents: Extents) -> Iterator[Diagnostic]:
+    """Two sizes stated for one index must be the same polynomial."""
+    for name, stated in extents.stated.items():
+        first = extents.known.get(name)
+        for size, span in stated:
+            value = extents.size(size)
+            if value is not None and first is not None and value is not first:
+                yield Diagnostic(
+                    "E201",
+                    f"{name} is {value} here and {first} there",
+                    span,
+                    found=str(value),
+                    allowed=str(first),
+                    do="an index has one extent within an op; use another name",
+                    related=(("the other size", extents.origin[name]),),
+                )

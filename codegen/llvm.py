@@ -9,9 +9,9 @@ those of the level-2 text.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tensorc.codegen.llvm_builder import Builder
+from tensorc.codegen.llvm_builder import Builder, integer_of
 from tensorc.codegen.llvm_convert import convert, rounded
 from tensorc.codegen.llvm_expressions import Expressions, Scope, Storage
 from tensorc.codegen.llvm_functions import FUNCTIONS
@@ -56,6 +56,7 @@ class Module:
 
 def emit(program: TileProgram, options: Options) -> Module:
     """The whole program as one LLVM module."""
+    options = replace(options, static=_every_static(program, options.static))
     declarations: dict[str, str] = {}
     functions: list[str] = []
     entries: list[Entry] = []
@@ -67,6 +68,13 @@ def emit(program: TileProgram, options: Options) -> Module:
     attributes = 'attributes #0 = { nounwind "prefer-vector-width"="512" }\n'
     lines = [*functions, *sorted(declarations.values()), attributes]
     return Module("\n".join(lines), tuple(entries))
+
+
+def _every_static(program: TileProgram, given: Mapping[str, int]) -> dict[str, int]:
+    """The given extents, and those that follow from them."""
+    known = {Symbol(name, "extent"): size for name, size in given.items()}
+    derived = {n: size for n, size in program.extents if symbols(size) <= known.keys()}
+    return {**{n: evaluate(size, known) for n, size in derived.items()}, **given}
 
 
 class _Emitter:
@@ -155,10 +163,11 @@ class _Emitter:
                 raise NotImplementedError("bounds that read data are not lowered to LLVM yet")
 
     def floor(self, a: Operand, b: Operand) -> Operand:
-        if a.ref.lstrip("-").isdigit() and b.ref.isdigit() and b.ref != "0":
-            return self.number(int(a.ref) // int(b.ref))
-        if b.ref.isdigit() and int(b.ref).bit_count() == 1:
-            return self.b.op("ashr", a, self.number(int(b.ref).bit_length() - 1))
+        m, n = integer_of(a), integer_of(b)
+        if m is not None and n:
+            return self.number(m // n)
+        if n is not None and n > 0 and n.bit_count() == 1:
+            return self.b.op("ashr", a, self.number(n.bit_length() - 1))
         return FUNCTIONS["floordiv"](self.b, [a, b])
 
     def grid(self, blocks: Sequence[Block]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tensorc.codegen.llvm_types import Operand, constant, element_type, llvm_type, suffix
-from tensorc.ir.dtypes import BOOL, F32, F64, I64, DType
+from tensorc.ir.dtypes import F32, F64, I64, DType
 
 Lines = list["str | Lines"]
 
@@ -161,16 +161,24 @@ class Builder:
         return Operand(total, dtype, lanes, depth)
 
     def add(self, a: Operand, b: Operand) -> Operand:
-        """i64 addition, folded where a term is a constant zero."""
-        if a.ref == "0" and a.lanes == 1 and b.lanes >= a.lanes:
+        """i64 addition, folded where both are constants or one is zero."""
+        m, n = integer_of(a), integer_of(b)
+        if m is not None and n is not None:
+            return self.const(m + n, I64)
+        if m == 0:
             return b
-        return a if b.ref == "0" and b.lanes == 1 else self.op("add", a, b)
+        return a if n == 0 else self.op("add", a, b)
 
     def mul(self, a: Operand, b: Operand) -> Operand:
-        """i64 multiplication, folded where a factor is the constant one."""
-        if a.ref == "1" and a.lanes == 1:
+        """i64 multiplication, folded where both are constants or one is 0 or 1."""
+        m, n = integer_of(a), integer_of(b)
+        if m is not None and n is not None:
+            return self.const(m * n, I64)
+        if m == 0 or n == 0:
+            return self.const(0, I64)
+        if m == 1:
             return b
-        return a if b.ref == "1" and b.lanes == 1 else self.op("mul", a, b)
+        return a if n == 1 else self.op("mul", a, b)
 
     def iota(self, lanes: int) -> Operand:
         """<0, 1, 2, ...> of i64."""
@@ -233,6 +241,13 @@ class Builder:
         return _flat(self.lines)
 
 
+def integer_of(operand: Operand) -> int | None:
+    """The value of a scalar integer constant, else None."""
+    if operand.lanes == 1 and operand.ref.lstrip("-").isdigit():
+        return int(operand.ref)
+    return None
+
+
 @dataclass
 class OpenLoop:
     """What closing a loop needs."""
@@ -260,11 +275,6 @@ def _flat(lines: Lines) -> Iterator[str]:
                 break
         else:
             stack.pop()
-
-
-def truth(builder: Builder, value: bool) -> Operand:
-    """A constant i1."""
-    return builder.const(int(value), BOOL)
 
 
 def float_name(dtype: DType, stem: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tensorc.codegen.llvm_builder import Builder, truth
+from tensorc.codegen.llvm_builder import Builder
 from tensorc.codegen.llvm_convert import (
     as_i64,
     bitcast,
@@ -268,7 +268,7 @@ class Expressions:
             return self.load_one(tensor, element, base, offset, mask, least)
         depth = max(offset.depth, mask.depth if mask else 0, least)
         kind, align = vector_of(element, lanes), max(1, tensor.dtype.bits // 8)
-        test = self.b.splat(mask or truth(self.b, True), lanes)
+        test = self.b.splat(mask or self.b.const(1, BOOL), lanes)
         if run:
             address = self.address(element, base, offset)
             if mask is None:
@@ -360,7 +360,7 @@ class Expressions:
             address = self.address(element, base, offset)
             self.b.emit(f"store {kind} {stored.ref}, ptr {address}, align {align}", depth)
             return
-        test = self.b.splat(mask or truth(self.b, True), lanes)
+        test = self.b.splat(mask or self.b.const(1, BOOL), lanes)
         self.masked_store(kind, stored, element, base, offset, run, align, test)
 
     def masked_store(

@@ -1,8 +1,8 @@
 """The command line: `tensorc COMMAND`.
 
-This module imports nothing heavy, so that `tensorc --help` answers at once; each command is a module
-of `tensorc.commands`, imported when it runs. A user never sees a traceback: every error ends in one
-of the exit codes below.
+This module imports nothing heavy, so that `tensorc --help` answers at once; each command is a
+module of `tensorc.commands`, imported when it runs. A user never sees a traceback: every error
+ends in one of the exit codes below.
 """
 
 from __future__ import annotations
@@ -80,8 +80,13 @@ def guarded(action: Callable[[], object]) -> int:
 
 
 def _reported(error: Exception) -> int:
-    from tensorc.errors import ArgumentError, BrokenInvariant, Infeasible, NotationError
-    from tensorc.errors import Unavailable
+    from tensorc.errors import (
+        ArgumentError,
+        BrokenInvariant,
+        Infeasible,
+        NotationError,
+        Unavailable,
+    )
     from tensorc.ir.source import visible
 
     if isinstance(error, NotationError | ArgumentError | Infeasible):

@@ -154,6 +154,12 @@ class Compiled:
         """The level-2 text."""
         return show(self.tiles)
 
+    def every_extent(self, extents: Mapping[str, int]) -> dict[str, int]:
+        """The extents of the program's indices, and of those that passes have added."""
+        known = {Symbol(name, "extent"): size for name, size in extents.items()}
+        added = {n: evaluate(size, known) for n, size in self.tiles.extents if n not in extents}
+        return {**extents, **added}
+
     def run(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> dict[str, Array]:
         """Run on arrays that fit; fresh outputs by name.
 
@@ -161,10 +167,8 @@ class Compiled:
         """
         from tensorc.runtime.arrays import empty
 
-        every = dict(extents)
+        every = self.every_extent(extents)
         known = {Symbol(name, "extent"): size for name, size in extents.items()}
-        for name, size in self.tiles.extents:
-            every.setdefault(name, evaluate(size, known))
         memory = dict(arrays)
         outputs = [item.tensor for item in self.tiles.outputs]
         for tensor in (*self.tiles.workspaces, *outputs):

@@ -1,4 +1,4 @@
-"""Every scalar function at every value type: the CPU against the meaning, special values included."""
+"""Every scalar function at every value type on the CPU, special values included."""
 
 from __future__ import annotations
 

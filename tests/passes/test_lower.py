@@ -1,0 +1,142 @@
+"""The first lowering: five operators whose inner loops run at the vector width, and equality of
+level 2 and the CPU with the meaning on programs with every kind of reduction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tensorc.codegen.llvm import Options, emit
+from tensorc.compiler import Request, Target, compile_cpu, cpu_target, run_passes
+from tensorc.ir.interpret_tensor import interpret
+from tensorc.ir.interpret_tile import interpret as interpret_tile
+from tensorc.ir.sizes import bind
+from tensorc.ir.tensor import Program
+from tensorc.lang import read
+
+Array = npt.NDArray[Any]
+CPU = Target("cpu", 16)
+
+
+def llvm_of(text: str, static: dict[str, int]) -> str:
+    """The LLVM IR of a one-operator text."""
+    (program,) = read(text)
+    return emit(run_passes(program, Request(CPU, static)), Options(static, {})).text
+
+
+VECTORISED = {
+    "dot products along rows": (
+        "op f(a: f32[m, k], x: f32[k]) -> y: f32[m]\n  y[m] = sum[k](a[m, k] * x[k])\n",
+        ["load <16 x float>", "fmul contract <16 x float>", "fadd contract <16 x float>"],
+    ),
+    "sums of columns": (
+        "op f(a: f32[m, n]) -> y: f32[n]\n  y[n] = sum[m](a[m, n])\n",
+        ["load <16 x float>", "fadd contract <16 x float>", "store <16 x float>"],
+    ),
+    "elementwise with a broadcast": (
+        "op f(a: f32[m, n], b: f32[m]) -> y: f32[m, n]\n  y[m, n] = a[m, n] * b[m]\n",
+        ["load <16 x float>", "fmul contract <16 x float>", "store <16 x float>"],
+    ),
+    "a matrix product": (
+        "op f(a: f32[m, k], b: f32[k, n]) -> c: f32[m, n]\n  c[m, n] = sum[k](a[m, k] * b[k, n])\n",
+        ["load <16 x float>", "fmul contract <16 x float>", "store <16 x float>"],
+    ),
+    "softmax": (
+        "op f(x: f32[m, n]) -> p: f32[m, n]\n  p[m, n] = softmax[n](x[m, n])\n",
+        ["load <16 x float>", "@llvm.maximum.v16f32", "fdiv contract <16 x float>"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", VECTORISED)
+def test_contiguous_axes_run_at_the_vector_width(name: str) -> None:
+    text, expected = VECTORISED[name]
+    code = llvm_of(text, {"m": 64, "n": 64, "k": 64})
+    for instruction in expected:
+        assert instruction in code, f"{instruction} is missing:\n{code}"
+    assert "masked" not in code  # 64 is a whole number of vectors
+    assert "gather" not in llvm_of(text, {})
+
+
+PROGRAMS = {
+    "nested reductions": (
+        "op f(a: f32[m, k], b: f32[k, n]) -> y: f32[m]\n"
+        "  y[m] = max[k](a[m, k] * sum[n](b[k, n] * a[m, k])) + a[m, 0]\n"
+    ),
+    "a name bound twice": (
+        "op f(x: f32[m, n]) -> y: f32[m, n]\n"
+        "  y[m, n] = x[m, n] - mean[n](x[m, n]) + sum[m](x[m, n])\n"
+    ),
+    "a guarded reduction": (
+        "op f(x: f32[m, n]) -> y: f32[m, n]\n"
+        "  y[m, n] = select(m + 1 < |m|, sum[r=|n|](x[m + 1, r + 0]), -1) * x[m, n]\n"
+    ),
+    "padding": (
+        "op f(x: f32[n], w: f32[r]) -> y: f32[n]\n"
+        "  y[n] = sum[r](x[n + r - 1] * w[r] where inside(n + r - 1, |n|))\n"
+    ),
+    "every reducer": (
+        "op f(x: f32[m, n]) -> a: f32[m], b: f32[m], c: i64[m], d: i64[m], e: bool[m], g: f32[m]\n"
+        "  a[m] = logsumexp[n](x[m, n] where n > m)\n"
+        "  b[m] = mean[n](x[m, n] where n > m)\n"
+        "  c[m] = argmax[n](x[m, n] where n > m)\n"
+        "  d[m] = argmin[n](x[m, n])\n"
+        "  e[m] = any[n](x[m, n] > 1) and all[n](x[m, n] < 2)\n"
+        "  g[m] = min[n](x[m, n]) * prod[n](x[m, n] where n < 3) - max[n](x[m, n])\n"
+    ),
+    "transposed and diagonal": (
+        "op f(x: f32[n, n]) -> y: f32[n, n], d: f32[n]\n"
+        "  y[i=|n|, j=|n|] = x[j + 0, i + 0]\n  d[n] = x[n, n]\n"
+    ),
+    "narrow types": (
+        "op f(x: f16[m, n], w: bf16[n], k: u8[m]) -> y: f16[m, n], z: bf16[m], s: i8[m]\n"
+        "  t: bf16[m, n] = x[m, n] * w[n]\n"
+        "  y[m, n] = t[m, n] + k[m] * 0.1\n"
+        "  z[m] = sum[n](t[m, n])\n"
+        "  s[m] = i8(sum[n](x[m, n] * 3)) + k[m]\n"
+    ),
+    "integers": (
+        "op f(x: i32[m, n], y: i32[n]) -> z: i32[m, n], c: i64[m]\n"
+        "  z[m, n] = x[m, n] // y[n] + x[m, n] % y[n] - (x[m, n] << 3) ^ (y[n] >> 1)\n"
+        "  c[m] = sum[n](x[m, n] * y[n])\n"
+    ),
+    "gathers": (
+        "op f(e: f32[v, n], t: i32[m]) -> y: f32[m, n]\n  y[m, n] = e[t[m] % |v|, n]\n"
+    ),
+    "a scalar": "op f(x: f32[n]) -> y: f32\n  y = sum[n](x[n] ** 2)\n",
+}  # fmt: skip
+
+
+def drawn(program: Program, sizes: dict[str, int]) -> dict[str, Array]:
+    """Small random inputs."""
+    from tensorc.commands.run import drawn as draw
+
+    return draw(program, {}, sizes, 7)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("n", [1, 3, 15, 16, 17, 33])
+def test_every_level_agrees(name: str, n: int) -> None:
+    (program,) = read(PROGRAMS[name])
+    every = {"m": 5, "n": n, "k": 4, "r": 3, "v": 6}
+    used = {index for index, size in program.extents if str(size) == f"|{index}|"}
+    sizes = {index: size for index, size in every.items() if index in used}
+    arrays = drawn(program, sizes)
+    extents = bind(program, {name: a.shape for name, a in arrays.items()}, sizes)
+    want = interpret(program, arrays, extents)
+    for static in (extents, {}):
+        compiled = compile_cpu(program, Request(cpu_target(), static))
+        got = compiled.run(arrays, extents)
+        for output, array in got.items():
+            np.testing.assert_allclose(
+                array.astype(want[output].dtype), want[output], rtol=2e-2, atol=2e-3
+            )
+    grown = {**extents}
+    tiles = interpret_tile(compiled.tiles, arrays, compiled.every_extent(grown))
+    for output, array in tiles.items():
+        np.testing.assert_allclose(
+            array.astype(want[output].dtype), want[output], rtol=2e-2, atol=2e-3
+        )

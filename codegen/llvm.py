@@ -19,7 +19,7 @@ from tensorc.codegen.llvm_types import Operand, suffix
 from tensorc.ir.dtypes import F64, I64, Kind, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
 from tensorc.ir.launch import Entry, Slot, Strides
-from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
+from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol, evaluate, symbols
 from tensorc.ir.tensor import Select, Tensor, resolved, value_type
 from tensorc.ir.tile import (
     Block,

@@ -7,7 +7,7 @@ BIN := .venv/bin
 .PHONY: demo test check suite campaign format clean
 
 demo: .stamps/core
-	$(BIN)/python -m examples.demo
+	$(BIN)/python examples/demo.py
 
 test: check suite
 

@@ -235,17 +235,31 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
 DEVICES = ("cpu", "interpreter")
 
 
-def run(
+@dataclass(frozen=True)
+class Prepared:
+    """A call whose arrays fit: what runs it, and what judges its results, take it from here."""
+
+    program: Program
+    arrays: Mapping[str, Array]
+    extents: Mapping[str, int]
+    strides: Mapping[str, Strides]
+    policy: str
+
+    def compiled(self) -> Compiled:
+        """The CPU kernel for these sizes and layouts, compiled once in a process."""
+        return _kernel(self.program, self.extents, self.strides, self.policy)
+
+
+def prepare(
     program: Program,
     given: Mapping[str, object],
     sizes: Mapping[str, int] | None = None,
-    device: str = "cpu",
     policy: str = "fast",
-) -> dict[str, Array]:
-    """Run a program on arrays (or scalars) by parameter name; its outputs by name.
+) -> Prepared:
+    """Check arrays and sizes against the program.
 
-    `sizes`: extents and `const` integers that no array fixes. Raises ArgumentError for arrays that
-    do not fit, OutOfRange for data subscripts that leave their tensor.
+    `given`: arrays or scalars by parameter name. `sizes`: extents and `const` integers that no
+    array fixes. Raises ArgumentError with every fault.
     """
     from tensorc.ir.sizes import bind
     from tensorc.runtime.arrays import arguments, stride_class
@@ -253,11 +267,30 @@ def run(
     arrays = arguments(program, given)
     shapes = {name: array.shape for name, array in arrays.items()}
     extents = bind(program, shapes, {**const_values(program, arrays), **(sizes or {})})
-    if device == "interpreter":
-        return interpreted(program, arrays, extents)
     classes = {name: stride_class(array) for name, array in arrays.items()}
     strides = {name: item for name, item in classes.items() if item is not None}
-    return _kernel(program, extents, strides, policy).run(arrays, extents)
+    return Prepared(program, arrays, extents, strides, policy)
+
+
+def run(
+    program: Program,
+    given: Mapping[str, object],
+    sizes: Mapping[str, int] | None = None,
+    device: str = "cpu",
+    policy: str = "fast",
+) -> dict[str, Array]:
+    """Run a program on arrays (see `prepare`); fresh outputs by name.
+
+    Raises OutOfRange where a subscript that holds data leaves its tensor.
+    """
+    return run_prepared(prepare(program, given, sizes, policy), device)
+
+
+def run_prepared(call: Prepared, device: str = "cpu") -> dict[str, Array]:
+    """Run a prepared call on "cpu" or "interpreter"."""
+    if device == "interpreter":
+        return interpreted(call.program, call.arrays, call.extents)
+    return call.compiled().run(call.arrays, call.extents)
 
 
 def const_values(program: Program, arrays: Mapping[str, Array]) -> dict[str, int]:

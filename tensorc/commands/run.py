@@ -22,6 +22,8 @@ from tensorc.commands.options import (
     with_json,
     with_sizes,
 )
+from tensorc.compiler import Prepared
+from tensorc.ir.accept import Verdict
 from tensorc.ir.tensor import Declaration, Program
 
 Array = npt.NDArray[Any]
@@ -46,7 +48,7 @@ def command(
     force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run an operator of FILE on .npy files (--in) or random data (--random)."""
-    from tensorc.compiler import run
+    from tensorc.compiler import prepare, run_prepared
 
     program = choose(read_programs(file), name, file)
     given = sizes(size)
@@ -54,13 +56,28 @@ def command(
     if use_random:
         arrays = {**drawn(program, arrays, given, seed), **arrays}
     start = time.perf_counter()
-    outputs = run(program, arrays, given, device, policy)
+    call = prepare(program, arrays, given, policy)
+    outputs = run_prepared(call, device)
     seconds = time.perf_counter() - start
     if folder is not None:
         _save(Path(folder), outputs, force)
-    verdict = _checked(program, arrays, given, outputs) if checked else None
-    _print(program, outputs, seconds, verdict, as_json)
-    return 3 if verdict is not None and verdict["verdict"] == "FAIL" else 0
+    verdicts = judge(call, outputs) if checked else {}
+    _print(program, outputs, seconds, verdicts, as_json)
+    return _code(verdicts)
+
+
+def judge(call: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
+    """Compare every output with the interpreter."""
+    from tensorc.verify import judge as compare
+
+    return compare(call, outputs)
+
+
+def _code(verdicts: Mapping[str, Verdict]) -> int:
+    """3 where an output is wrong; what could not be decided is said, and is no failure."""
+    from tensorc.verify import Outcome, worst
+
+    return 3 if worst(verdicts) is Outcome.FAIL else 0
 
 
 def _load(path: str) -> Array:
@@ -109,15 +126,6 @@ def _draw(
     return round_to(generator.integers(0, high, shape), dtype)
 
 
-def _checked(
-    program: Program, arrays: Mapping[str, object], given: Mapping[str, int],
-    outputs: Mapping[str, Array],
-) -> dict[str, object]:  # fmt: skip
-    from tensorc.verify import compare
-
-    return compare(program, arrays, given, outputs)
-
-
 def _save(folder: Path, outputs: Mapping[str, Array], force: bool) -> None:
     """Every output or none: written beside their targets, then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -151,15 +159,16 @@ def _made_before(folder: Path) -> set[str]:
 
 def _print(
     program: Program, outputs: Mapping[str, Array], seconds: float,
-    verdict: dict[str, object] | None, as_json: bool,
+    verdicts: Mapping[str, Verdict], as_json: bool,
 ) -> None:  # fmt: skip
     if as_json:
         shapes = {name: list(array.shape) for name, array in outputs.items()}
+        check = {name: str(verdict) for name, verdict in verdicts.items()}
         fields = {"operator": program.name, "outputs": shapes, "seconds": seconds}
-        print_json("run", {**fields, "check": verdict})
+        print_json("run", {**fields, "check": check})
         return
     for name, array in outputs.items():
         click.echo(f"{name}: {array.dtype}{list(array.shape)}")
     click.echo(f"{seconds * 1e3:.1f} ms, compilation included")
-    if verdict is not None:
-        click.echo(f"check: {verdict['verdict']} {verdict['reason']}")
+    for name, verdict in verdicts.items():
+        click.echo(f"check {name}: {verdict}")

@@ -1,0 +1,48 @@
+"""Judge a kernel's results against the meaning: the three-part rule on a whole program.
+
+The reference is the level-1 interpreter in float64; the bound and the rounding twin come from the
+level-2 program that was compiled, where the rounding points are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from tensorc.compiler import Prepared
+from tensorc.ir.accept import Outcome, Verdict
+
+Array = npt.NDArray[Any]
+
+
+def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
+    """A verdict for every output of a run that was prepared by `compiler.prepare`."""
+    from tensorc.ir.accept import accept
+    from tensorc.ir.bound import bound
+    from tensorc.ir.interpret_tensor import interpret
+    from tensorc.ir.interpret_tile import interpret as interpret_tile
+
+    program, arrays, extents = prepared.program, prepared.arrays, prepared.extents
+    want = interpret(program, arrays, extents)
+    tiles = prepared.compiled().tiles
+    every = prepared.compiled().every_extent(extents)
+    twin = interpret_tile(tiles, arrays, every)
+    limits = bound(tiles, arrays, every)
+    return {
+        item.tensor.name: accept(
+            outputs[item.tensor.name], want[item.tensor.name], twin[item.tensor.name],
+            limits.get(item.tensor.name), item.tensor.dtype, strict=prepared.policy == "strict",
+        )
+        for item in program.outputs
+    }  # fmt: skip
+
+
+def worst(verdicts: Mapping[str, Verdict]) -> Outcome:
+    """FAIL if any failed, else UNDECIDED if any is, else PASS."""
+    found = {verdict.outcome for verdict in verdicts.values()}
+    for outcome in (Outcome.FAIL, Outcome.UNDECIDED):
+        if outcome in found:
+            return outcome
+    return Outcome.PASS

@@ -72,13 +72,10 @@ def test_refused(case: str) -> None:
     code, text = REFUSED[case]
     error = refusal(text)
     assert {item.code for item in error.diagnostics} == {code}
+    assert code != "E105" or "100000 terms" in str(error)
     lines = str(error.diagnostics[0]).split("\n")
     assert len(lines) < 10 and max(map(len, lines)) < 1500
     assert not any("\u202a" <= char <= "\u202e" for char in str(error))
-
-
-def test_a_bad_sum_says_how_many_terms() -> None:
-    assert "100000 terms" in str(refusal(REFUSED["a sum of 100,000 terms"][1]))
 
 
 def body(text: str) -> Call | Chain:

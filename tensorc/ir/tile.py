@@ -16,7 +16,7 @@ bounds), and nothing is stored. What has no value must not reach a lane inside: 
 all lanes of its axes, save along those that its instruction walks exactly (`Use.exact`), so a
 statement whose lanes outside are not neutral is guarded first, by a `select` marked `edge`.
 
-In bounds of loops `Symbol(i, "base")`, printed `i.base`, is the base of an enclosing block of i.
+In bounds of loops `Symbol(i, "base")`, printed `base(i)`, is the base of an enclosing block of i.
 
 A carried tile may have the loop's own index as an axis: one running value per lane. After the loop
 that axis counts lanes, not positions, and the only thing to do with it is to reduce it.
@@ -106,7 +106,7 @@ class Tile(Node):
 @node
 class Use(Node):
     """The instruction that does a statement: which axes play which role, and how many atoms of
-    the instruction lie along each role.
+    the instruction lie along each role, where that is more than one.
 
     `exact`: reduced axes along which it stops at the end of the domain; along others it takes
     whole tiles. `fill`: what a copy delivers for elements beyond the bounds of the tensor (None:
@@ -213,7 +213,8 @@ class Block(Node):
 @dataclass(frozen=True)
 class Kernel:
     """One kernel: parameters and results are tensors in memory; `raster` is the visiting order of
-    the grid ("" row-major) and has no meaning."""
+    the grid ("" row-major) and has no meaning. `checks` are the reads, as they stand in the body,
+    of which a subscript is compared when running (R704)."""
 
     name: str
     reads: tuple[Tensor, ...]
@@ -221,13 +222,13 @@ class Kernel:
     grid: tuple[Block, ...]
     body: tuple[Statement, ...]
     raster: str = ""
+    checks: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True)
 class TileProgram:
     """Kernels in order; they talk through `workspaces`. Parameters, outputs, extents and tables
-    are the level-1 program's. `machine` names the machine whose instructions are used. `checks`
-    are the reads, as they stand in the kernels, whose subscripts are compared when running."""
+    are the level-1 program's. `machine` names the machine whose instructions are used."""
 
     name: str
     machine: str
@@ -237,7 +238,6 @@ class TileProgram:
     extents: tuple[tuple[str, Polynomial], ...]
     kernels: tuple[Kernel, ...]
     tables: tuple[Table, ...] = ()
-    checks: tuple[Check, ...] = ()
 
     @property
     def extent_of(self) -> Mapping[str, Polynomial]:

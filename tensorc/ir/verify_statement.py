@@ -365,7 +365,7 @@ def _use_faults(by: Use, axes: tuple[str, ...], reduced: tuple[str, ...]) -> Ite
         if axis not in axes:
             yield f"T22: {axis} has a role but is no axis of the statement"
     for role, count in by.repeat:
-        if role not in names or count < 1:
+        if role not in names or count < 2:
             yield f"T22: {count} atoms along {role}"
     for axis in by.exact:
         if axis not in reduced:

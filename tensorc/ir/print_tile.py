@@ -15,10 +15,10 @@ storage it takes or edge it guards, and the instruction that does it. `read_tile
       r = sum[k](s)                                 f32 register          by vector
       store y[m] = r                                                      by vector
 
-Left out, because they are the same everywhere: blocks and counts of one, a loop's bounds if it walks
-the whole index, its full range if that is all whole blocks, sizes of axes that the grid, a loop or
-the line `whole` gives, a linear layout's order if it is that of the tile's axes, and the layout of
-what lies in place or row by row.
+Left out are blocks and counts of one, a loop's bounds if it walks the whole index, its full range
+if that is all whole blocks, sizes of axes that the grid, a loop or the line `whole` gives, the
+order of a linear layout if it is that of the tile's axes, and the layout of what lies in place or
+row by row.
 """
 
 from __future__ import annotations
@@ -205,9 +205,9 @@ def layout(item: Layout, axes: tuple[str, ...]) -> str:
     """A layout of a tile with these axes."""
     match item:
         case Frame(atom, rows, columns):
-            return f"{atom}({' '.join(rows)}; {' '.join(columns)})"
-        case Operand(atom, rows, columns):
-            return f"{atom}.A({' '.join(rows)}; {' '.join(columns)})"
+            return f"{atom}({_groups(rows, columns)})"
+        case Operand(atom, which, rows, columns):
+            return f"{atom}.{which}({_groups(rows, columns)})"
         case Blocked(threads, vector):
             return f"blocked {threads} x {vector}"
         case Linear(order, swizzle):
@@ -217,6 +217,10 @@ def layout(item: Layout, axes: tuple[str, ...]) -> str:
             return f"panel {axis} {width}"
         case Strided():
             return ""
+
+
+def _groups(*groups: tuple[str, ...]) -> str:
+    return "; ".join(" ".join(group) for group in groups).rstrip()
 
 
 def _use(by: Use) -> str:

@@ -40,7 +40,7 @@ WORDS = frozenset({"loop", "each", "store", "carry", "check", "lowest"})
 _ONTO: dict[str, Reducer] = {
     "add": SUM, "mul": PROD, "max": MAX, "min": MIN, "or": ANY, "and": ALL,
 }  # fmt: skip
-_FRAME = re.compile(r"([\w.]+?)(\.A)?\(([\w' ]*); ?([\w' ]*)\)")
+_FRAME = re.compile(r"([\w.]+?)(?:\.([AB]))?\(([\w' ]*); ?([\w' ]*)\)")
 _LINEAR = re.compile(r"(?:linear)?(?:\(([\w' ]+)\))?(?: ?swizzle (\d+))?")
 _USE = re.compile(
     r"by (?P<name>[\w.]+)(?: \((?P<roles>[^)]*)\))?(?: exact (?P<exact>[\w' ]+?))?"
@@ -308,9 +308,9 @@ class Statements:
         if not words:
             return Strided()
         if found := _FRAME.fullmatch(text):
-            atom, first, rows, columns = found.groups()
-            kind = Operand if first else Frame
-            return kind(atom, tuple(rows.split()), tuple(columns.split()))
+            atom, which, *groups = found.groups()
+            rows, columns = (tuple(group.split()) for group in groups)
+            return Operand(atom, which, rows, columns) if which else Frame(atom, rows, columns)
         if words[0] == "blocked" and len(words) == 4:
             return Blocked(int(words[1]), int(words[3]))
         if words[0] == "panel" and len(words) == 3:

@@ -98,14 +98,15 @@ class _Program:
     tables: list[Table] = field(default_factory=list[Table])
 
     def read(self) -> TileProgram:
-        lines = self.text.lines
+        lines = list(self.text.lines)
         if not lines or lines[0].word != "program":
             raise NotationError([Diagnostic("E108", "a text of level 2 starts with program")])
-        head = lines[0].columns[0][0].split()
+        first = lines[0].columns[0]
+        head = first[0].split()
         if len(head) != 4 or head[2] != "for":
-            self.text.fail(lines[0].columns[0], "program NAME for MACHINE is expected")
+            self.text.fail(first, "program NAME for MACHINE is expected")
         starts = [n for n, line in enumerate(lines) if line.word == "kernel" and line.depth == 0]
-        for line in lines[1 : starts[0] if starts else None]:
+        for line in lines[1 : min(starts, default=len(lines))]:
             self.header(line)
         ends = [*starts[1:], len(lines)]
         kernels = [self.kernel(lines[a:b]) for a, b in zip(starts, ends, strict=False)]
@@ -185,7 +186,7 @@ class _Program:
             values.append(self.names().expr(parser.expression()))
         self.tables.append(Table(tensor, tuple(values)))
 
-    def kernel(self, lines: tuple[Line, ...]) -> Kernel:
+    def kernel(self, lines: list[Line]) -> Kernel:
         """A kernel's head, the lines about its indices, its body and its checks."""
         parser = self.text.parser(lines[0].columns[0], 1)
         name = parser.name().text

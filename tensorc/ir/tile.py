@@ -37,7 +37,7 @@ from tensorc.ir.tensor import Check, Declaration, Expr, Literal, Table, Tensor
 @node
 class Frame(Node):
     """A register tile in the accumulator layout of `atom`, rows `m` and columns `n`, restricted to
-    the axes that the tile has: a tile without `n` axes is held by every thread of its rows."""
+    the axes that the tile has: one without columns is held by every thread of its rows."""
 
     atom: str
     m: tuple[str, ...]
@@ -46,9 +46,11 @@ class Frame(Node):
 
 @node
 class Operand(Node):
-    """A register tile in the first-operand layout of `atom`."""
+    """A register tile in the layout of an operand of `atom`: rows `m` of "A", columns `m` of "B",
+    along the reduction `k`."""
 
     atom: str
+    which: str
     m: tuple[str, ...]
     k: tuple[str, ...]
 
@@ -63,7 +65,8 @@ class Blocked(Node):
 
 @node
 class Linear(Node):
-    """Axes in `order`, last fastest; `swizzle` is the span in bytes (0: none)."""
+    """Axes in `order`, last fastest. With a `swizzle` of s bytes the last axis is cut into panels
+    of s bytes, one after another, in whose rows chunks of 16 bytes are exchanged (0: plain)."""
 
     order: tuple[str, ...]
     swizzle: int

@@ -196,8 +196,8 @@ def _layout_faults(tile: Tile) -> Iterator[str]:
     elif not isinstance(tile.layout, _LAYOUTS[tile.space]):
         yield f"T24: a tile in {tile.space} has no layout {type(tile.layout).__name__}"
     match tile.layout:
-        case Frame(_, rows, columns) | Operand(_, rows, columns):
-            missing = set(tile.axes) - {*rows, *columns}
+        case Frame(_, rows, columns) | Operand(_, _, rows, columns):
+            missing = set(tile.axes) ^ {*rows, *columns}
         case Linear(order, _):
             missing = set(tile.axes) ^ set(order)
         case Panel(axis, _):

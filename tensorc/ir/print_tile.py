@@ -59,7 +59,7 @@ from tensorc.ir.tile import (
 )
 from tensorc.ir.walk_tile import whole
 
-WIDEST = 72  # columns up to which a longer statement moves the columns of all others
+WIDEST = 60  # a longer statement has its other columns on a line of their own
 ONTO: dict[Reducer, str] = {
     SUM: "{} + {}", PROD: "{} * {}", MAX: "max({}, {})", MIN: "min({}, {})",
     ANY: "{} or {}", ALL: "{} and {}",
@@ -103,12 +103,16 @@ def show_statement(item: Statement) -> str:
 
 
 def _aligned(rows: list[Row]) -> Iterator[str]:
+    """Rows as lines whose columns stand below each other."""
     widths = [
         max((len(row[n]) for row in rows if n < len(row) and len(row[n]) <= WIDEST), default=0)
         for n in range(4)
     ]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+    for first, *rest in rows:
+        if len(first) > WIDEST and rest:
+            yield first
+            first = ""
+        cells = [cell.ljust(width) for cell, width in zip((first, *rest), widths, strict=False)]
         yield "  ".join(cells).rstrip()
 
 
@@ -211,8 +215,8 @@ def layout(item: Layout, axes: tuple[str, ...]) -> str:
         case Blocked(threads, vector):
             return f"blocked {threads} x {vector}"
         case Linear(order, swizzle):
-            name = "linear" if order == axes else f"linear({' '.join(order)})"
-            return f"{name} swizzle {swizzle}" if swizzle else name
+            name = f"linear({' '.join(order)})" if order != axes else "" if swizzle else "linear"
+            return f"{name} swizzle {swizzle}".lstrip() if swizzle else name
         case Panel(axis, width):
             return f"panel {axis} {width}"
         case Strided():

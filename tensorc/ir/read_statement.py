@@ -36,7 +36,8 @@ from tensorc.ir.tile import (
 )
 
 FUNCTIONS = frozenset({"seen", "seen'", "base"})
-WORDS = frozenset({"loop", "each", "store", "carry", "check", "lowest"})
+_NOTES = ("into", "once", "combine", "edge")
+COLUMNS = frozenset({*BY_NAME, *_NOTES, "by"})  # first words of all columns but the first
 _ONTO: dict[str, Reducer] = {
     "add": SUM, "mul": PROD, "max": MAX, "min": MIN, "or": ANY, "and": ALL,
 }  # fmt: skip
@@ -378,7 +379,7 @@ class Statements:
                 continue
             for note in column[0].split(", "):
                 word, _, rest = note.partition(" ")
-                if word not in ("into", "once", "combine", "edge") or word in found:
+                if word not in _NOTES or word in found:
                     self.text.fail(column, "into, once, combine, edge, by or a type is expected")
                 found[word] = rest
         return found

@@ -8,8 +8,8 @@
       statements, two spaces deeper in each loop
       check READ axis INT
 
-Columns of a statement are two spaces or more apart; after the first their order is free. Comments
-start with # and blank lines are skipped. Nothing is verified here.
+Columns of a statement are two spaces or more apart; after the first their order is free, and they
+may continue on the next line. Comments start with #, blank lines are skipped. Nothing is verified.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NoReturn
 from tensorc.errors import NotationError
 from tensorc.ir.expression import Parser
 from tensorc.ir.polynomial import Polynomial, extent
-from tensorc.ir.read_statement import FUNCTIONS, Names, Statements
+from tensorc.ir.read_statement import COLUMNS, FUNCTIONS, Names, Statements
 from tensorc.ir.source import Diagnostic, Range, Source
 from tensorc.ir.tensor import Check, Declaration, Read, Table, Tensor
 from tensorc.ir.tile import Block, Kernel, TileProgram
@@ -53,7 +53,7 @@ class Text:
         self.source = source
         self.tokens = [item for item in scan(source, primes=True) if item.kind != "newline"]
         self.starts = [item.start for item in self.tokens]
-        self.lines = tuple(_lines(source.text))
+        self.lines = _lines(source.text)
 
     def parser(self, column: tuple[str, int], skip: int = 0) -> Parser:
         """Reads the tokens of one column, without its first `skip`."""
@@ -68,15 +68,24 @@ class Text:
         raise NotationError([Diagnostic("E108", message, where)])
 
 
-def _lines(text: str) -> Iterator[Line]:
+def _lines(text: str) -> list[Line]:
+    """Lines that start with a column other than the first continue the line above."""
+    lines: list[Line] = []
     start = 0
     for line in text.split("\n"):
         body = line.split("#")[0].rstrip()
-        if body.strip():
-            indent = len(body) - len(body.lstrip(" "))
-            found = re.finditer(r"\S+(?: \S+)*", body)
-            yield Line(indent // 2, tuple((m.group(), start + m.start()) for m in found))
+        columns = tuple(
+            (found.group(), start + found.start()) for found in re.finditer(r"\S+(?: \S+)*", body)
+        )
         start += len(line) + 1
+        if not columns:
+            continue
+        if lines and columns[0][0].split()[0] in COLUMNS:
+            lines[-1] = Line(lines[-1].depth, lines[-1].columns + columns)
+        else:
+            indent = len(body) - len(body.lstrip(" "))
+            lines.append(Line(indent // 2, columns))
+    return lines
 
 
 def read(text: str | Source) -> TileProgram:
@@ -98,7 +107,7 @@ class _Program:
     tables: list[Table] = field(default_factory=list[Table])
 
     def read(self) -> TileProgram:
-        lines = list(self.text.lines)
+        lines = self.text.lines
         if not lines or lines[0].word != "program":
             raise NotationError([Diagnostic("E108", "a text of level 2 starts with program")])
         first = lines[0].columns[0]
@@ -126,7 +135,7 @@ class _Program:
 
     def header(self, line: Line) -> None:
         """One line above the kernels."""
-        if line.word not in _HEADERS or len(line.columns) > 1:
+        if line.word not in _HEADERS or line.columns[1:]:
             self.text.fail(line.columns[0], f"one of {', '.join(_HEADERS)} or kernel is expected")
         parser = self.text.parser(line.columns[0], 1)
         match line.word:

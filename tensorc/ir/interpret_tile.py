@@ -230,9 +230,9 @@ class Run:
     def site(self, block: Block | None, axes: Axes, by: Use | None = None) -> Site:
         """Where expressions of a statement are computed."""
         fill = by.fill if by else None
+        checked = frozenset(item.read for item in self.program.checks)
         if block is None:
-            return Site(self.memory, self.extents, axes, {}, {}, {}, fill)
-        checked = frozenset(item.read for item in block.kernel.checks)
+            return Site(self.memory, self.extents, axes, {}, {}, {}, fill, checked)
         return Site(
             self.memory, self.extents, axes, block.bases, block.seen, block.tiles, fill, checked
         )
@@ -316,7 +316,7 @@ class Run:
             place = int(np.broadcast_to(subscript, bad.shape)[bad][0])
             size = self.memory.arrays[read.tensor.name].shape[axis]
             said = f"{read.tensor.name}: subscript {axis} is {place}, allowed are 0..{size - 1}"
-            if any(item.read is read and item.axis == axis for item in block.kernel.checks):
+            if any(item.read is read and item.axis == axis for item in self.program.checks):
                 raise OutOfRange([Diagnostic("R704", said)])
             raise BrokenInvariant(f"{block}: {said}")
 

@@ -37,7 +37,7 @@ from tensorc.ir.polynomial import (
     substitute,
 )
 from tensorc.ir.print_tensor import show as show_expr
-from tensorc.ir.tensor import Declaration, Expr, Table, Tensor
+from tensorc.ir.tensor import Check, Declaration, Expr, Table, Tensor
 from tensorc.ir.tile import (
     Blocked,
     Carry,
@@ -57,7 +57,7 @@ from tensorc.ir.tile import (
     TileProgram,
     Use,
 )
-from tensorc.ir.walk_tile import whole
+from tensorc.ir.walk_tile import kernel_reads, whole
 
 WIDEST = 60  # a longer statement has its other columns on a line of their own
 ONTO: dict[Reducer, str] = {
@@ -74,12 +74,15 @@ def show(program: TileProgram) -> str:
     lines += [f"output {_declaration(item, program)}" for item in program.outputs]
     lines += [f"workspace {_tensor(item)}" for item in program.workspaces]
     lines += [f"table {_table(item)}" for item in program.tables]
-    kernels = [f"\n{show_kernel(kernel)}" for kernel in program.kernels]
+    numbered = tuple(enumerate(program.checks, 1))
+    inside = {read for kernel in program.kernels for read in kernel_reads(kernel)}
+    lines += [_check(*item) for item in numbered if item[1].read not in inside]
+    kernels = [f"\n{show_kernel(kernel, numbered)}" for kernel in program.kernels]
     return "\n".join(line for line in lines if line) + "\n" + "".join(kernels)
 
 
-def show_kernel(kernel: Kernel) -> str:
-    """One kernel, its columns aligned."""
+def show_kernel(kernel: Kernel, checks: tuple[tuple[int, Check], ...] = ()) -> str:
+    """One kernel, its columns aligned, and those of the program's numbered checks that it makes."""
     reads = ", ".join(tensor.name for tensor in kernel.reads)
     writes = ", ".join(tensor.name for tensor in kernel.writes)
     lines = [f"kernel {kernel.name}({reads}) -> {writes}"]
@@ -92,8 +95,13 @@ def show_kernel(kernel: Kernel) -> str:
         lines.append(f"  whole {', '.join(_by(index, size) for index, size in sizes.items())}")
     known = {**sizes, **{block.index: block.size for block in kernel.grid}}
     lines += _aligned(list(_rows(kernel.body, 1, known)))
-    lines += [f"  check {show_expr(item.read)} axis {item.axis}" for item in kernel.checks]
+    found = kernel_reads(kernel)
+    lines += [f"  {_check(*item)}" for item in checks if item[1].read in found]
     return "\n".join(lines) + "\n"
+
+
+def _check(number: int, item: Check) -> str:
+    return f"check {number} {show_expr(item.read)} axis {item.axis}"
 
 
 def show_statement(item: Statement) -> str:

@@ -6,7 +6,7 @@
     kernel NAME(tensors) -> tensors
       grid NAME [by INT], ...             raster ...          whole NAME by INT, ...
       statements, two spaces deeper in each loop
-      check READ axis INT
+      check INT READ axis INT         the number is the place of the check in the program
 
 Columns of a statement are two spaces or more apart; after the first their order is free, and they
 may continue on the next line. Comments start with #, blank lines are skipped. Nothing is verified.
@@ -29,7 +29,7 @@ from tensorc.ir.tensor import Check, Declaration, Read, Table, Tensor
 from tensorc.ir.tile import Block, Kernel, TileProgram
 from tensorc.ir.tokens import Token, scan
 
-_HEADERS = ("index", "input", "output", "workspace", "table")
+_HEADERS = ("index", "input", "output", "workspace", "table", "check")
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ class _Program:
     outputs: list[Declaration] = field(default_factory=list[Declaration])
     workspaces: list[Tensor] = field(default_factory=list[Tensor])
     tables: list[Table] = field(default_factory=list[Table])
+    checks: dict[int, Check] = field(default_factory=dict[int, Check])
 
     def read(self) -> TileProgram:
         lines = self.text.lines
@@ -122,7 +123,7 @@ class _Program:
         return TileProgram(
             head[1], head[3], tuple(self.parameters), tuple(self.outputs),
             tuple(self.workspaces), tuple(self.extents.items()), tuple(kernels),
-            tuple(self.tables),
+            tuple(self.tables), tuple(check for _, check in sorted(self.checks.items())),
         )  # fmt: skip
 
     def names(self) -> Names:
@@ -139,6 +140,8 @@ class _Program:
             self.text.fail(line.columns[0], f"one of {', '.join(_HEADERS)} or kernel is expected")
         parser = self.text.parser(line.columns[0], 1)
         match line.word:
+            case "check":
+                return self.check(line, self.names())
             case "index":
                 self.indices(parser)
             case "workspace":
@@ -225,10 +228,9 @@ class _Program:
         statements = Statements(self.text, names).body(
             [item for item in body if item not in checks]
         )
-        return Kernel(
-            name, tuple(reads), tuple(writes), grid, statements, raster,
-            tuple(self.check(line, names) for line in checks),
-        )  # fmt: skip
+        for line in checks:
+            self.check(line, names)
+        return Kernel(name, tuple(reads), tuple(writes), grid, statements, raster)
 
     def known(self, parser: Parser) -> Tensor:
         """The name of a declared tensor."""
@@ -250,13 +252,16 @@ class _Program:
                 parser.finish()
                 return
 
-    def check(self, line: Line, names: Names) -> Check:
+    def check(self, line: Line, names: Names) -> None:
+        """INT READ axis INT."""
         parser = self.text.parser(line.columns[0], 1)
+        number = parser.next().text
         read = names.expr(parser.expression())
         parser.expect("axis")
-        if not isinstance(read, Read):
-            self.text.fail(line.columns[0], "a check is of a read")
-        return Check(read, int(parser.next().text))
+        axis = parser.next().text
+        if not isinstance(read, Read) or not (number + axis).isdigit():
+            self.text.fail(line.columns[0], "check INT READ axis INT is expected")
+        self.checks[int(number)] = Check(read, int(axis))
 
 
 def _listed(parser: Parser, opening: str = "[", closing: str = "]") -> Iterator[None]:

@@ -216,8 +216,7 @@ class Block(Node):
 @dataclass(frozen=True)
 class Kernel:
     """One kernel: parameters and results are tensors in memory; `raster` is the visiting order of
-    the grid ("" row-major) and has no meaning. `checks` are the reads, as they stand in the body,
-    of which a subscript is compared when running (R704)."""
+    the grid ("" row-major) and has no meaning."""
 
     name: str
     reads: tuple[Tensor, ...]
@@ -225,13 +224,14 @@ class Kernel:
     grid: tuple[Block, ...]
     body: tuple[Statement, ...]
     raster: str = ""
-    checks: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True)
 class TileProgram:
     """Kernels in order; they talk through `workspaces`. Parameters, outputs, extents and tables
-    are the level-1 program's. `machine` names the machine whose instructions are used."""
+    are the level-1 program's. `machine` names the machine whose instructions are used. `checks`
+    are the reads, as they stand in kernels, of which a subscript is compared when running (R704),
+    in the order by which a failed one is known."""
 
     name: str
     machine: str
@@ -241,6 +241,7 @@ class TileProgram:
     extents: tuple[tuple[str, Polynomial], ...]
     kernels: tuple[Kernel, ...]
     tables: tuple[Table, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def extent_of(self) -> Mapping[str, Polynomial]:

@@ -16,18 +16,17 @@ before.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from tensorc.errors import NotationError
-from tensorc.ir.diagnostics import fault, filled
+from tensorc.ir.cursor import Cursor, shown
+from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import BY_NAME, REAL, DType
-from tensorc.ir.entry import Message
-from tensorc.ir.functions import CALLABLE, FUNCTIONS, REDUCERS, SUGAR
+from tensorc.ir.names import KEYWORDS, function_fault, reducer_fault
 from tensorc.ir.numbers import WORDS, read_number
-from tensorc.ir.source import Diagnostic, Range, Source
+from tensorc.ir.source import Diagnostic, Source
 from tensorc.ir.syntax import (
     Access,
     Binding,
@@ -62,42 +61,8 @@ PREFIX = {"-": "neg", "+": "", "~": "invert"}
 MOST_NESTED = 200
 MOST_TERMS = 20_000
 
-KEYWORDS = frozenset(
-    "op const monoid where and or not in as if else for def scan repeat until".split()
-)
-RESERVED = KEYWORDS | frozenset(WORDS) | frozenset(BY_NAME)
-
-PLANNED_REDUCTIONS = frozenset({"topk", "sort", "dft", "inverse", "cholesky"})
-PLANNED_FUNCTIONS = frozenset({"uniform", "normal", "grad"})
-
-_INSTEAD = {
-    "if": "write select(condition, a, b)",
-    "else": "write select(condition, a, b)",
-    "for": "an equation holds for every value of its indices; it needs no loop",
-    "=": "equality is ==",
-    "not": "put brackets around not ...",
-    "[": "name the value in an equation of its own, then read it at subscripts",
-    "(": "multiplication is written *",
-    ".": "the extent of i is |i|",
-}
-_OPERATORS = frozenset({"and", "or", "not", "where", "in", "as", "if", "else", "for"})
-_SUGAR_ARITY: dict[str, tuple[int, int | None]] = {
-    "clamp": (3, 3), "inside": (2, 2), "select": (3, 3),
-}  # fmt: skip
-_FUNCTION_NAMES = {
-    "where": "select(condition, a, b)", "maximum": "max(a, b)", "minimum": "min(a, b)",
-    "relu": "max(x, 0)", "norm": "sqrt(sum[i](x[i] ** 2))", "len": "|i|", "float": "f32(x)",
-    "int": "i32(x)", "ceiling": "ceil(x)", "fabs": "abs(x)", "ln": "log(x)", "power": "pow(a, b)",
-    "bitcast": "bitcast(dtype, x)", "gelu": "0.5 * x * (1 + erf(x / sqrt(2)))",
-    "silu": "x * sigmoid(x)", "logical_not": "not x", "square": "x ** 2",
-}  # fmt: skip
-_DTYPE_NAMES = {
-    "float16": "f16", "half": "f16", "fp16": "f16", "bfloat16": "bf16", "float32": "f32",
-    "float": "f32", "fp32": "f32", "float64": "f64", "double": "f64", "fp64": "f64",
-    "int": "i32", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
-    "uint16": "u16", "uint32": "u32", "uint64": "u64", "c64": "complex64", "c128": "complex128",
-    "complex": "complex64", "e4m3": "f8e4m3", "e5m2": "f8e5m2", "i1": "bool",
-}  # fmt: skip
+# Words that are misplaced here rather than misused as names.
+_OPERATORS = frozenset({"and", "or", "not", "where", "if", "else", "for"})
 
 
 class Item(NamedTuple):
@@ -109,104 +74,20 @@ class Item(NamedTuple):
     extra: DType | None
 
 
-class Parser:
-    """Reads from the tokens of one statement; the grammars of files and of level 2 are built on it.
+class Parser(Cursor):
+    """Reads expressions; the grammars of files and of level 2 are built on it.
 
-    Methods raise NotationError at the first fault of syntax. Faults that leave the structure
-    clear (an unknown function, a planned form) are kept, and raised by `finish`.
     `functions` are further names that may be called.
     """
 
     def __init__(
         self, source: Source, tokens: Sequence[Token], functions: frozenset[str] = frozenset()
     ) -> None:
-        self.source = source
-        last = tokens[-1].end if tokens else 0
-        self._tokens = (*tokens, Token("end", "", last, last))
-        self._index = 0
+        super().__init__(source, tokens)
         self._functions = functions
-        self._kept: list[Diagnostic] = []
         self._brackets = self._plain = self._nested = self._terms = 0
 
-    # What every grammar needs.
-
-    @property
-    def token(self) -> Token:
-        """The next token; kind "end" after the last."""
-        return self._tokens[self._index]
-
-    def at(self, text: str) -> bool:
-        """Whether the next token is `text`; the empty text is the end."""
-        return self.token.text == text
-
-    def peek(self, ahead: int = 1) -> Token:
-        """The token `ahead` places after the next one."""
-        return self._tokens[min(self._index + ahead, len(self._tokens) - 1)]
-
-    def next(self) -> Token:
-        """Consume one token."""
-        token = self._tokens[self._index]
-        self._index = min(self._index + 1, len(self._tokens) - 1)
-        return token
-
-    def accept(self, text: str) -> Token | None:
-        """Consume the next token if it is `text`."""
-        return self.next() if self.token.text == text else None
-
-    def expect(self, text: str, what: str = "") -> Token:
-        """Consume `text`, or fail with E108; `what` says what else could have stood here."""
-        return self.accept(text) or self.unexpected(what or text)
-
-    def name(self, what: str = "a name") -> Token:
-        """Consume a name that is not reserved (E117)."""
-        token = self.token
-        if token.kind != "name":
-            self.unexpected(what)
-        if token.text in RESERVED:
-            self.fail("E117", token, name=token.text)
-        return self.next()
-
-    def dtype(self) -> DType:
-        """Consume the name of a storage type."""
-        found = BY_NAME.get(self.token.text)
-        if found is None:
-            near = _DTYPE_NAMES.get(self.token.text) or nearest(self.token.text, BY_NAME)
-            self.unexpected("a dtype", do=f"did you mean {near}?" if near else "")
-        self.next()
-        return found
-
-    def where(self, token: Token) -> Range:
-        """The characters of one token."""
-        return Range(self.source, token.start, token.end)
-
-    def since(self, token: Token) -> Range:
-        """From the start of `token` to the end of the last one consumed."""
-        return Range(self.source, token.start, self._tokens[max(0, self._index - 1)].end)
-
-    def fail(self, code: str, at: Token, *, do: str = "", **fields: object) -> NoReturn:
-        """Raise the fault `code` at a token."""
-        raise NotationError([filled(code, self.where(at), fields, Message("", do=do))])
-
-    def unexpected(self, what: str, do: str = "") -> NoReturn:
-        """Raise E108 at the next token: `what` was expected there."""
-        token = self.token
-        found = "the end of the line" if token.kind == "end" else token.text
-        found = found if len(found) <= 40 else f"{found[:37]}..."
-        do = do or _INSTEAD.get(token.text, "")
-        self.fail("E108", token, what=what, token=found, do=do)
-
-    def keep(self, item: Diagnostic) -> None:
-        """Remember a fault that leaves the structure clear; `finish` raises it."""
-        self._kept.append(item)
-
-    def finish(self, what: str = "an operator or the end of the line") -> None:
-        """Raise what is left: tokens after the end (E108), then the first fault that was kept."""
-        if self.token.kind != "end":
-            self.unexpected(what)
-        if self._kept:
-            raise NotationError(self._kept[:1])
-
-    # Expressions. Calls are kept shallow: at most three frames for each open bracket.
+    # Calls are kept shallow: at most three frames for each open bracket.
 
     def whole(self, level: int = OR) -> Syntax:
         """One expression within the limits of depth (E104) and size (E105)."""
@@ -387,7 +268,8 @@ class Parser:
                 break
         self.close(")", "an operator, a comma or )")
         self._terms += max(0, len(args) - 1)
-        self._check_function(name, len(args))
+        if self._kept is None and name.text not in self._functions:
+            self._kept = function_fault(name.text, len(args), self.where(name))
         return Call(name.text, tuple(args), self.since(name))
 
     def _read(self) -> Access | Reduction:
@@ -425,10 +307,6 @@ class Parser:
         core = f"write where a <= {name.text} and {name.text} < b"
         self.planned(name, f"{name.text} in a..b", core)
 
-    def planned(self, token: Token, form: str, core: str) -> None:
-        """Keep E118: `form` is planned, `core` says what to write today."""
-        self.keep(fault("E118", self.since(token), form=form, core=core))
-
     def _subscripts(self, items: list[Item]) -> tuple[Syntax, ...]:
         """Items as subscripts: expressions only."""
         for item in items:
@@ -444,16 +322,15 @@ class Parser:
             where, token = self.where(item.name), f"{item.name.text} with a size"
         else:
             assert item.value is not None
-            span = item.value.span.resolve()
-            where, token = item.value.span, self.source.line(span.line)[span.column - 1 :][:40]
+            where, token = item.value.span, shown(item.value.span)
         self.keep(fault("E108", where, what=what, token=token))
 
     def _reduction(self, reducer: Token, items: list[Item]) -> Reduction:
         dtype = items[-1].extra if items and isinstance(items[-1].extra, DType) else None
         bindings = self.bindings(items[:-1] if dtype else items)
-        if not bindings:
+        if not items or (dtype and len(items) == 1):
             self.fail("E115", reducer, reducer=reducer.text, prefix="")
-        self._check_reducer(reducer)
+        self._kept = self._kept or reducer_fault(reducer.text, self.where(reducer))
         self.open("(")
         body = self.expression()
         where = self.expression() if self.accept("where") else None
@@ -472,64 +349,9 @@ class Parser:
                 self._misplaced(item, "the name of an index")
         return tuple(found)
 
-    def _check_function(self, name: Token, count: int) -> None:
-        """Keep E118 or E119 if no function of this name takes `count` arguments."""
-        if name.text in self._functions:
-            return
-        bounds = _arity(name.text)
-        if name.text in PLANNED_FUNCTIONS:
-            return self.planned(name, f"{name.text}(...)", "pass the values as a parameter")
-        if bounds is None:
-            do = _instead_of_function(name.text)
-            return self._keep_at(name, "E119", do, kind="function", name=name.text)
-        least, most = bounds
-        if count < least or (most is not None and count > most):
-            allowed = _counted(least, most)
-            self._keep_at(name, "E119.arity", "", name=name.text, count=count, takes=allowed)
-
-    def _check_reducer(self, name: Token) -> None:
-        if name.text in PLANNED_REDUCTIONS:
-            return self.planned(name, f"{name.text}[...](...)", "pass the result as a parameter")
-        if name.text not in REDUCERS:
-            near = nearest(name.text, REDUCERS)
-            do = f"did you mean {near}[...](...)?" if near else f"one of {', '.join(REDUCERS)}"
-            if name.text in CALLABLE:
-                do = f"{name.text} is a function of one element: {name.text}(...)"
-            self._keep_at(name, "E119", do, kind="reduction", name=name.text)
-
-    def _keep_at(self, at: Token, code: str, do: str, **fields: object) -> None:
-        self.keep(filled(code, self.where(at), fields, Message("", do=do)))
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that `name` resembles, or the empty string."""
-    found = difflib.get_close_matches(name[:64], list(known), 1, 0.6)
-    return found[0] if found else ""
-
 
 def _negative(literal: Literal) -> Literal:
     assert isinstance(literal.value, Fraction)
     if literal.value == 0 and literal.dtype is REAL:
         return Literal("-0", REAL)
     return Literal(-literal.value, literal.dtype)
-
-
-def _arity(name: str) -> tuple[int, int | None] | None:
-    if name in _SUGAR_ARITY:
-        return _SUGAR_ARITY[name]
-    return (FUNCTIONS[name].least, FUNCTIONS[name].most) if name in CALLABLE else None
-
-
-def _counted(least: int, most: int | None) -> str:
-    if most is None:
-        return f"{least} or more arguments"
-    return f"{least} argument{'s' if least > 1 else ''}"
-
-
-def _instead_of_function(name: str) -> str:
-    if name in REDUCERS:
-        return f"name what is reduced: {name}[i](...)"
-    if name in _FUNCTION_NAMES:
-        return f"write {_FUNCTION_NAMES[name]}"
-    near = nearest(name, CALLABLE | SUGAR)
-    return f"did you mean {near}?" if near else ""

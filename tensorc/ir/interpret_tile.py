@@ -229,8 +229,8 @@ class Run:
 
     def site(self, block: Block | None, axes: Axes, by: Use | None = None) -> Site:
         """Where expressions of a statement are computed."""
-        checked = frozenset(item.read for item in self.program.checks)
         fill = by.fill if by else None
+        checked = frozenset(item.read for item in self.program.checks)
         if block is None:
             return Site(self.memory, self.extents, axes, {}, {}, {}, fill, checked)
         return Site(

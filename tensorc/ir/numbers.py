@@ -44,7 +44,8 @@ def read_number(text: str, where: Place) -> Literal | Diagnostic:
         found, base = _HEX.fullmatch(text), 16
     leading = text[:2].isdigit() and text[0] == "0" and not text.strip("0").startswith(".")
     if not found or (leading and text.strip("0")):
-        return fault("E107.form", where, literal=_cut(text))
+        do = f"write {text.lstrip('0')}" if found else ""
+        return fault("E107.form", where, literal=_cut(text), do=_cut(do))
     digits, power = found["digits"], found["power"]
     count = len(digits.replace(".", ""))
     if count > MOST_DIGITS:

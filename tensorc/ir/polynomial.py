@@ -24,7 +24,7 @@ class Symbol(Node):
 
     def __str__(self) -> str:
         if self.kind == "base":
-            return f"{self.name}.base"
+            return f"base({self.name})"
         return f"|{self.name}|" if self.kind == "extent" else self.name
 
 

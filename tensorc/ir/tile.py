@@ -16,7 +16,7 @@ bounds), and nothing is stored. What has no value must not reach a lane inside: 
 all lanes of its axes, save along those that its instruction walks exactly (`Use.exact`), so a
 statement whose lanes outside are not neutral is guarded first, by a `select` marked `edge`.
 
-In bounds of loops `Symbol(i, "base")`, printed `i.base`, is the base of an enclosing block of i.
+In bounds of loops `Symbol(i, "base")`, printed `base(i)`, is the base of an enclosing block of i.
 
 A carried tile may have the loop's own index as an axis: one running value per lane. After the loop
 that axis counts lanes, not positions, and the only thing to do with it is to reduce it.
@@ -37,7 +37,7 @@ from tensorc.ir.tensor import Check, Declaration, Expr, Literal, Table, Tensor
 @node
 class Frame(Node):
     """A register tile in the accumulator layout of `atom`, rows `m` and columns `n`, restricted to
-    the axes that the tile has: a tile without `n` axes is held by every thread of its rows."""
+    the axes that the tile has: one without columns is held by every thread of its rows."""
 
     atom: str
     m: tuple[str, ...]
@@ -46,9 +46,11 @@ class Frame(Node):
 
 @node
 class Operand(Node):
-    """A register tile in the first-operand layout of `atom`."""
+    """A register tile in the layout of an operand of `atom`: rows `m` of "A", columns `m` of "B",
+    along the reduction `k`."""
 
     atom: str
+    which: str
     m: tuple[str, ...]
     k: tuple[str, ...]
 
@@ -63,7 +65,8 @@ class Blocked(Node):
 
 @node
 class Linear(Node):
-    """Axes in `order`, last fastest; `swizzle` is the span in bytes (0: none)."""
+    """Axes in `order`, last fastest. With a `swizzle` of s bytes the last axis is cut into panels
+    of s bytes, one after another, in whose rows chunks of 16 bytes are exchanged (0: plain)."""
 
     order: tuple[str, ...]
     swizzle: int
@@ -106,7 +109,7 @@ class Tile(Node):
 @node
 class Use(Node):
     """The instruction that does a statement: which axes play which role, and how many atoms of
-    the instruction lie along each role.
+    the instruction lie along each role, where that is more than one.
 
     `exact`: reduced axes along which it stops at the end of the domain; along others it takes
     whole tiles. `fill`: what a copy delivers for elements beyond the bounds of the tensor (None:
@@ -227,7 +230,8 @@ class Kernel:
 class TileProgram:
     """Kernels in order; they talk through `workspaces`. Parameters, outputs, extents and tables
     are the level-1 program's. `machine` names the machine whose instructions are used. `checks`
-    are the reads, as they stand in the kernels, whose subscripts are compared when running."""
+    are the reads, as they stand in kernels, of which a subscript is compared when running (R704),
+    in the order by which a failed one is known."""
 
     name: str
     machine: str

@@ -114,7 +114,7 @@ def check_token(source: Source, token: Token, primes: bool) -> Diagnostic | None
         return None
     if len(name) > LONGEST_NAME:
         return fault("E106.long", where, text=f"{name[:20]}...", length=len(name))
-    return fault("E106.prime", where, text=token.text)
+    return fault("E106.prime", where, text=_shortened(token.text))
 
 
 def _bad(text: str, where: Range) -> Diagnostic:
@@ -172,6 +172,7 @@ class _Open:
         self.source, self.indent, self.primes = source, indent, primes
         self.tokens: list[Token] = []
         self.brackets: list[Token] = []
+        self.count = dict.fromkeys(CLOSING, 0)  # of the open brackets, by kind
         self.fault: Diagnostic | None = None
 
     def continues(self, token: Token, indent: int) -> bool:
@@ -184,18 +185,24 @@ class _Open:
         self.fault = self.fault or check_token(self.source, token, self.primes)
         if token.text in CLOSING:
             self.brackets.append(token)
+            self.count[token.text] += 1
         elif token.text in _OPENING:
             self._close(_OPENING[token.text])
         elif token.text == "->" and self.brackets:  # an arrow never stands in brackets
             self._unclosed()
 
     def _close(self, opening: str) -> None:
-        if all(bracket.text != opening for bracket in self.brackets):
+        if not self.count[opening]:
             return  # closes nothing: the grammar will say so
         if self.brackets[-1].text != opening:
             self._unclosed()
-        while self.brackets.pop().text != opening:
+        while self._pop().text != opening:
             pass
+
+    def _pop(self) -> Token:
+        bracket = self.brackets.pop()
+        self.count[bracket.text] -= 1
+        return bracket
 
     def _unclosed(self) -> None:
         bracket = self.brackets[-1]
@@ -205,6 +212,7 @@ class _Open:
         self.fault = self.fault or found
         if self.tokens[-1].text == "->":
             self.brackets.clear()
+            self.count = dict.fromkeys(CLOSING, 0)
 
     def line(self) -> Line:
         if self.brackets:

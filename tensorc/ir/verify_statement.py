@@ -196,8 +196,8 @@ def _layout_faults(tile: Tile) -> Iterator[str]:
     elif not isinstance(tile.layout, _LAYOUTS[tile.space]):
         yield f"T24: a tile in {tile.space} has no layout {type(tile.layout).__name__}"
     match tile.layout:
-        case Frame(_, rows, columns) | Operand(_, rows, columns):
-            missing = set(tile.axes) - {*rows, *columns}
+        case Frame(_, rows, columns) | Operand(_, _, rows, columns):
+            missing = set(tile.axes) ^ {*rows, *columns}
         case Linear(order, _):
             missing = set(tile.axes) ^ set(order)
         case Panel(axis, _):
@@ -365,7 +365,7 @@ def _use_faults(by: Use, axes: tuple[str, ...], reduced: tuple[str, ...]) -> Ite
         if axis not in axes:
             yield f"T22: {axis} has a role but is no axis of the statement"
     for role, count in by.repeat:
-        if role not in names or count < 1:
+        if role not in names or count < 2:
             yield f"T22: {count} atoms along {role}"
     for axis in by.exact:
         if axis not in reduced:

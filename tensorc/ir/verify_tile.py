@@ -32,7 +32,7 @@ Each
  T21 every tile defined in `Each` has its index as an axis, no statement in it reduces that index,
      and no loop in it binds it
 Instructions, roles, spaces and layouts, as far as they are the same on every machine
- T22 roles have different names and share no axis; counts of atoms are of these roles and >= 1
+ T22 roles have different names and share no axis; counts of atoms are of these roles and above 1
  T23 `exact` names reduced axes; only a plain copy of a tensor has a `fill`
  T24 a layout's kind belongs to its space, and it places every axis of the tile
  T25 a store is once for exactly those grid indices that it does not mention, unless it combines

@@ -50,6 +50,12 @@ def tensors_in(exprs: Iterable[Expr]) -> tuple[Read, ...]:
     return tuple(node for node in postorder(exprs) if isinstance(node, Read))
 
 
+def kernel_reads(kernel: Kernel) -> frozenset[Read]:
+    """Every read of a tensor in the kernel."""
+    exprs = (expr for item in statements(kernel.body) for expr in expressions(item))
+    return frozenset(tensors_in(tuple(exprs)))
+
+
 def reads(item: Statement) -> frozenset[str]:
     """The names of the tiles whose values the statement needs, those of its body included."""
     match item:

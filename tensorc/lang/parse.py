@@ -21,8 +21,9 @@ from pathlib import Path
 from tensorc.errors import NotationError
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import INTEGER
-from tensorc.ir.expression import ARITH, ATOM, INFIX, RESERVED, Item, Parser
+from tensorc.ir.expression import ARITH, ATOM, INFIX, Item, Parser
 from tensorc.ir.functions import REDUCERS
+from tensorc.ir.names import RESERVED
 from tensorc.ir.source import Diagnostic, Source
 from tensorc.ir.syntax import Binding, Constant, Syntax
 from tensorc.ir.tokens import Line, one_statement, statements
@@ -89,6 +90,8 @@ def parse_signature(source: Source) -> Operator:
         raise NotationError([line.fault])
     parser = Parser(source, line.tokens)
     first = parser.token
+    if parser.at("op"):
+        parser.unexpected(_DECLARED, do="a signature is parameters -> outputs, without a name")
     parameters = _declarations(parser, "->")
     outputs = _outputs(parser)
     parser.finish("a comma or the end of the signature")
@@ -171,6 +174,7 @@ class _File:
             self._body.append(statement)
 
 
+_DECLARED = "a declaration, as x: f32[n]"
 _STATEMENT = "op, const or an equation"
 _CONTINUES = frozenset(INFIX) | {"=", ",", ")", "]"}
 _CONTINUE = "an equation goes on in the next line only inside brackets"
@@ -212,7 +216,7 @@ def _declarations(parser: Parser, end: str) -> tuple[Parameter, ...]:
 
 
 def _declaration(parser: Parser) -> Parameter:
-    first = parser.name("a declaration, as x: f32[n]")
+    first = parser.name(_DECLARED)
     parser.expect(":", ": and a dtype")
     const = parser.accept("const") is not None
     dtype = parser.dtype()

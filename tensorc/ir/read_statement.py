@@ -1,0 +1,413 @@
+"""Level-2 statements from the lines of a text; see `read_tile` for what surrounds them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NoReturn, Protocol
+
+from tensorc.errors import NotationError
+from tensorc.ir import syntax as s
+from tensorc.ir.build import Builder
+from tensorc.ir.dtypes import BY_NAME, INDEX
+from tensorc.ir.expression import ATOM, Parser
+from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, REDUCERS, SUM, Reducer
+from tensorc.ir.node import Node, rebuild
+from tensorc.ir.polynomial import Opaque, Polynomial, Symbol, bound, extent, of_atom, polynomial
+from tensorc.ir.source import Diagnostic, Place, Source
+from tensorc.ir.tensor import Expr, Literal, Read, Seen, Tensor, Value
+from tensorc.ir.tile import (
+    Blocked,
+    Carry,
+    Each,
+    Frame,
+    Layout,
+    Let,
+    Linear,
+    Loop,
+    Operand,
+    Panel,
+    Statement,
+    Store,
+    Strided,
+    Tile,
+    Use,
+)
+
+FUNCTIONS = frozenset({"seen", "seen'", "base"})
+_NOTES = ("into", "once", "combine", "edge")
+COLUMNS = frozenset({*BY_NAME, *_NOTES, "by"})  # first words of all columns but the first
+_ONTO: dict[str, Reducer] = {
+    "add": SUM, "mul": PROD, "max": MAX, "min": MIN, "or": ANY, "and": ALL,
+}  # fmt: skip
+_FRAME = re.compile(r"([\w.]+?)(?:\.([AB]))?\(([\w' ]*); ?([\w' ]*)\)")
+_LINEAR = re.compile(r"(?:linear)?(?:\(([\w' ]+)\))?(?: ?swizzle (\d+))?")
+_USE = re.compile(
+    r"by (?P<name>[\w.]+)(?: \((?P<roles>[^)]*)\))?(?: exact (?P<exact>[\w' ]+?))?"
+    r"(?: fill (?P<fill>\S+))?"
+)
+_ROLE = re.compile(r"(\w+): ([\w' ]+?)(?: x (\d+))?")
+
+Column = tuple[str, int]  # a text and its offset
+
+
+class HasColumns(Protocol):
+    """A line of the text."""
+
+    @property
+    def depth(self) -> int:
+        """Its indentation."""
+        ...
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Its columns."""
+        ...
+
+    @property
+    def word(self) -> str:
+        """Its first word."""
+        ...
+
+
+class HasTokens(Protocol):
+    """The text that lines come from."""
+
+    def parser(self, column: Column, skip: int = 0) -> Parser:
+        """Reads the tokens of a column."""
+        ...
+
+    def fail(self, column: Column, message: str) -> NoReturn:
+        """Raise a fault at a column."""
+        ...
+
+
+@dataclass
+class Names:
+    """What names mean: indices, tensors, tiles, and how many lanes an index has."""
+
+    source: Source
+    extents: Mapping[str, Polynomial]
+    tensors: Mapping[str, Tensor]
+    constants: frozenset[str]
+    tiles: dict[str, Tile]
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+
+    def index(self, name: str) -> bool:
+        """Whether the name is an index; a tile's name is a tile's."""
+        return name in self.extents and name not in self.tiles
+
+    def tensor(self, name: str) -> Tensor | None:
+        """Tensors, and stand-ins for tiles and counts, which `expr` replaces."""
+        if name in self.tiles:
+            return Tensor(name, self.tiles[name].dtype, ())
+        if name.startswith("seen"):
+            return Tensor(name, INDEX, ())
+        return self.tensors.get(name)
+
+    def missing(self, name: str, span: Place, bare: bool) -> Diagnostic:
+        """The fault for an unknown name."""
+        kind = "tile, index or tensor" if bare else "tensor"
+        return Diagnostic("E108", f"no {kind} of this text is named {name}", span)
+
+    def expr(self, item: s.Syntax) -> Expr:
+        """The node of an expression. NotationError: unknown names, types that do not fit."""
+        faults: list[Diagnostic] = []
+        found = Builder(self, faults.append).build(_counts(item))
+        if found is None:
+            raise NotationError(faults)
+        done = self.resolved(found)
+        assert isinstance(done, Expr)
+        return done
+
+    def resolved(self, item: Node) -> Node:
+        """Stand-ins replaced by what they stand for."""
+        if isinstance(item, Read) and not item.subscripts:
+            name = item.tensor.name
+            if name in self.tiles:
+                tile = self.tiles[name]
+                return Value(name, tile.axes, tile.dtype)
+            if name.startswith("seen") and item.tensor.dtype is INDEX:
+                head, index = name[:-1].split("(")
+                return Seen(index, head.endswith("'"))
+        return rebuild(item, self.resolved)
+
+    def bound(self, item: s.Syntax) -> Polynomial:
+        """A size or bound: integers, extents, constants, bases, and reads of data."""
+        match item:
+            case s.Constant(Literal(value), _) if not isinstance(value, str):
+                return polynomial(int(value))
+            case s.SizeOf(name, _):
+                return extent(name)
+            case s.Name(name, _) if name in self.constants:
+                return of_atom(Symbol(name, "parameter"))
+            case s.Call("base", (s.Name(name, _),), _):
+                return of_atom(Symbol(name, "base"))
+            case s.Call(name, args, span):
+                return _arithmetic(name, [self.bound(arg) for arg in args], span)
+            case _:
+                return of_atom(Opaque(self.expr(item)))
+
+
+def _arithmetic(name: str, args: Sequence[Polynomial], span: Place) -> Polynomial:
+    match name, tuple(args):
+        case "add", _:
+            return sum(args, polynomial(0))
+        case "mul", (first, *rest):
+            for item in rest:
+                first = first * item
+            return first
+        case "sub", (a, b):
+            return a - b
+        case "neg", (a,):
+            return -a
+        case "floordiv", (a, b):
+            return a // b
+        case "mod", (a, b):
+            return a % b
+        case (("min" | "max"), _):
+            return bound(name, tuple(args))
+        case _:
+            raise NotationError([Diagnostic("E108", f"a bound is not made by {name}", span)])
+
+
+def _counts(item: s.Syntax) -> s.Syntax:
+    """`seen(i)` as a name of its own, which `Names.tensor` knows."""
+    match item:
+        case s.Call(("seen" | "seen'") as name, (s.Name(index, _),), span):
+            return s.Name(f"{name}({index})", span)
+        case s.Call(_, args, _) | s.Chain(_, args, _):
+            return replace(item, args=tuple(map(_counts, args)))
+        case s.Access(_, subscripts, _):
+            return replace(item, subscripts=tuple(map(_counts, subscripts)))
+        case s.Convert(_, arg, _, _):
+            return replace(item, arg=_counts(arg))
+        case _:
+            return item
+
+
+class Statements:
+    """Reads the statements of one kernel."""
+
+    def __init__(self, text: HasTokens, names: Names) -> None:
+        self.text, self.names = text, names
+
+    def body(self, lines: Sequence[HasColumns]) -> tuple[Statement, ...]:
+        """Lines of one depth and, after each loop, its deeper ones."""
+        found: list[Statement] = []
+        at = 0
+        while at < len(lines):
+            line, end = lines[at], at + 1
+            while end < len(lines) and lines[end].depth > line.depth:
+                end += 1
+            found.append(self.statement(line, lines[at + 1 : end]))
+            at = end
+        return tuple(found)
+
+    def statement(self, line: HasColumns, inner: Sequence[HasColumns]) -> Statement:
+        """One statement with its body."""
+        match line.word:
+            case "loop":
+                return self.loop(line, inner)
+            case "each":
+                parser = self.text.parser(line.columns[0], 1)
+                return Each(*self.block(parser, line), self.body(inner))
+            case _ if inner:
+                self.text.fail(inner[0].columns[0], "only loops have deeper lines")
+            case "store":
+                return self.store(line)
+            case _:
+                return self.let(line)
+
+    def block(self, parser: Parser, line: HasColumns) -> tuple[str, int]:
+        """NAME [by INT]."""
+        name = parser.name("the name of an index").text
+        if not parser.accept("by"):
+            return name, 1
+        if not parser.token.text.isdigit():
+            self.text.fail(line.columns[0], "a number of lanes is expected after by")
+        return name, int(parser.next().text)
+
+    def loop(self, line: HasColumns, inner: Sequence[HasColumns]) -> Loop:
+        """loop NAME [by INT] [in L..U] [full L..U] [down], then its carries and body."""
+        parser = self.text.parser(line.columns[0], 1)
+        index, block = self.block(parser, line)
+        size = extent(index)
+        limits = self.range(parser, "in") or (polynomial(0), size)
+        full = self.range(parser, "full") or (polynomial(0), size // block * block)
+        down = bool(parser.accept("down"))
+        parser.finish("in, full, down or the end of the line")
+        outside = self.names.sizes.get(index)
+        self.names.sizes[index] = block
+        heads = [item for item in inner if item.word == "carry" and item.depth == line.depth + 1]
+        carries = tuple(self.carry(item) for item in heads)
+        body = self.body([item for item in inner if item not in heads])
+        del self.names.sizes[index]
+        if outside is not None:
+            self.names.sizes[index] = outside
+        return Loop(index, block, *limits, full, carries, body, down)
+
+    def range(self, parser: Parser, word: str) -> tuple[Polynomial, Polynomial] | None:
+        if not parser.accept(word):
+            return None
+        low = self.names.bound(parser.expression())
+        parser.expect("..")
+        return low, self.names.bound(parser.expression())
+
+    def carry(self, line: HasColumns) -> Carry:
+        parser = self.text.parser(line.columns[0], 1)
+        name, axes, sizes = self.left(parser, line)
+        start: Expr | str | Tile
+        if parser.at("lowest"):
+            start = parser.next().text
+        elif parser.token.text in self.names.tiles:
+            start = self.names.tiles[parser.next().text]
+        else:
+            start = self.names.expr(parser.whole())
+        parser.finish()
+        return Carry(self.tile(name, axes, sizes, line), start)
+
+    def left(
+        self, parser: Parser, line: HasColumns
+    ) -> tuple[str, tuple[str, ...], tuple[int, ...]]:  # fmt: skip
+        """NAME [axes] =, an axis being NAME or NAME=lanes."""
+        name = parser.name("the name of a tile").text
+        axes: dict[str, int] = {}
+        if parser.accept("["):
+            while not parser.at("]"):
+                axis = parser.name("the name of an index").text
+                if parser.accept("="):
+                    axes[axis] = int(parser.next().text)
+                elif axis in self.names.sizes:
+                    axes[axis] = self.names.sizes[axis]
+                else:
+                    self.text.fail(line.columns[0], f"nothing says how many lanes {axis} has")
+                if not parser.accept(","):
+                    break
+            parser.expect("]")
+        parser.expect("=")
+        return name, tuple(axes), tuple(axes.values())
+
+    def tile(
+        self, name: str, axes: tuple[str, ...], sizes: tuple[int, ...], line: HasColumns
+    ) -> Tile:  # fmt: skip
+        """A tile from the column with its type; it is in scope from here on."""
+        for column in line.columns[1:]:
+            dtype, *rest = column[0].split(" ", 2)
+            if dtype in BY_NAME:
+                where = rest[1] if len(rest) > 1 else ""
+                layout = self.layout(where, axes, column)
+                tile = Tile(name, axes, sizes, BY_NAME[dtype], rest[0] if rest else "", layout)
+                self.names.tiles[name] = tile
+                return tile
+        self.text.fail(line.columns[0], "a column with the tile's type and space is missing")
+
+    def layout(self, text: str, axes: tuple[str, ...], column: Column) -> Layout:
+        """The layout that `print_tile.layout` prints."""
+        words = text.split()
+        if not words:
+            return Strided()
+        if found := _FRAME.fullmatch(text):
+            atom, which, *groups = found.groups()
+            rows, columns = (tuple(group.split()) for group in groups)
+            return Operand(atom, which, rows, columns) if which else Frame(atom, rows, columns)
+        if words[0] == "blocked" and len(words) == 4:
+            return Blocked(int(words[1]), int(words[3]))
+        if words[0] == "panel" and len(words) == 3:
+            return Panel(words[1], int(words[2]))
+        if found := _LINEAR.fullmatch(text):
+            order, swizzle = found.groups()
+            return Linear(tuple(order.split()) if order else axes, int(swizzle or 0))
+        self.text.fail(column, f"{text} is no layout")
+
+    def let(self, line: HasColumns) -> Let:
+        parser = self.text.parser(line.columns[0])
+        name, axes, sizes = self.left(parser, line)
+        right = parser.whole()
+        parser.finish()
+        op, reduced, body, onto = self.reduction(right)
+        expr = self.names.expr(body)
+        notes = self.notes(line)
+        into = self.named(notes.get("into", ""), line) if "into" in notes else None
+        edge = tuple(notes.get("edge", "").split())
+        by = self.use(line)
+        return Let(self.tile(name, axes, sizes, line), op, reduced, expr, onto, into, by, edge)
+
+    def reduction(
+        self, right: s.Syntax
+    ) -> tuple[Reducer | None, tuple[str, ...], s.Syntax, Tile | None]:
+        """The parts of `T + sum[k](body)`, of a reduction alone, or of an expression."""
+        match right:
+            case s.Reduction(reducer, bindings, None, body, None, _):
+                return REDUCERS[reducer], tuple(item.name for item in bindings), body, None
+            case s.Call(name, (s.Name(onto, _), s.Reduction(reducer) as inner), _) if (
+                _ONTO.get(name) is REDUCERS[reducer] and onto in self.names.tiles
+            ):
+                op, reduced, body, _ = self.reduction(inner)
+                return op, reduced, body, self.names.tiles[onto]
+            case _:
+                return None, (), right, None
+
+    def store(self, line: HasColumns) -> Store:
+        parser = self.text.parser(line.columns[0], 1)
+        target = parser.expression(ATOM)
+        parser.expect("=")
+        value = self.names.expr(parser.whole())
+        parser.finish()
+        if not isinstance(target, s.Access | s.Name) or target.name not in self.names.tensors:
+            self.text.fail(line.columns[0], "a store is to a tensor that is declared")
+        places = target.subscripts if isinstance(target, s.Access) else ()
+        subscripts = tuple(self.names.expr(item) for item in places)
+        notes = self.notes(line)
+        combine = REDUCERS.get(notes.get("combine", ""))
+        once, edge = (tuple(notes.get(word, "").split()) for word in ("once", "edge"))
+        tensor = self.names.tensors[target.name]
+        return Store(tensor, subscripts, value, combine, once, self.use(line), edge)
+
+    def named(self, name: str, line: HasColumns) -> Tile:
+        if name not in self.names.tiles:
+            self.text.fail(line.columns[0], f"there is no tile {name}")
+        return self.names.tiles[name]
+
+    def notes(self, line: HasColumns) -> dict[str, str]:
+        """into, once, combine and edge, with what follows each."""
+        found: dict[str, str] = {}
+        for column in line.columns[1:]:
+            word = column[0].split()[0]
+            if word in BY_NAME or word == "by":
+                continue
+            for note in column[0].split(", "):
+                word, _, rest = note.partition(" ")
+                if word not in _NOTES or word in found:
+                    self.text.fail(column, "into, once, combine, edge, by or a type is expected")
+                found[word] = rest
+        return found
+
+    def use(self, line: HasColumns) -> Use:
+        """The column that starts with by."""
+        columns = [column for column in line.columns[1:] if column[0].startswith("by ")]
+        if len(columns) != 1:
+            self.text.fail(line.columns[0], "one column with the instruction, by ..., is expected")
+        found = _USE.fullmatch(columns[0][0])
+        parts = (found["roles"] or "").split(", ") if found else []
+        roles = [_ROLE.fullmatch(part) for part in parts if part]
+        if found is None or any(role is None for role in roles):
+            self.text.fail(columns[0], "by NAME (role: axes x count, ...) exact axes fill number")
+        known = [role for role in roles if role is not None]
+        return Use(
+            found["name"],
+            tuple((role[1], tuple(role[2].split())) for role in known),
+            tuple((role[1], int(role[3])) for role in known if role[3]),
+            tuple((found["exact"] or "").split()),
+            self.fill(found["fill"], columns[0]),
+        )
+
+    def fill(self, text: str | None, column: Column) -> Literal | None:
+        if text is None:
+            return None
+        start = column[1] + len(column[0]) - len(text)
+        found = self.names.expr(self.text.parser((text, start)).whole())
+        if not isinstance(found, Literal):
+            self.text.fail(column, "a fill is a number")
+        return found

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.ir.dtypes import BOOL, DType, integer_range
-from tensorc.ir.rounding import round_to
+from tensorc.ir.rounding import numpy_dtype, round_to
 
 Array = npt.NDArray[Any]
 
@@ -33,10 +33,10 @@ def elements(
     if dtype.integral:
         low, high = integer_range(dtype)
         edge = [v for v in (0, 1, 2, 3, 5, -1, -2, low, high) if low <= v <= high]
-        small = draw.integers(max(low, -4), 8, shape)
-        picked = draw.choice(np.array(edge[:7], np.int64), shape)
-        return round_to(np.where(draw.random(shape) < 0.2, picked, small), dtype)
-    return round_to(_floats(recipe, draw, shape), dtype)
+        values = draw.integers(max(low, -4), 8, shape).astype(numpy_dtype(dtype))
+        picked = np.array(edge, numpy_dtype(dtype))[draw.integers(0, len(edge), shape)]
+        return np.asarray(np.where(draw.random(shape) < 0.2, picked, values))
+    return np.asarray(round_to(_floats(recipe, draw, shape), dtype))
 
 
 def _floats(recipe: str, draw: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -75,5 +75,3 @@ def laid_out(dense: Array, layout: str) -> Array:
     view = raw[: dense.nbytes].view(dense.dtype).reshape(dense.shape)
     view[...] = dense
     return view
-
-

@@ -32,6 +32,7 @@ from tensorc.ir.dtypes import (
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Polynomial, extent, polynomial
 from tensorc.ir.tensor import (
+    Cast,
     Declaration,
     Equation,
     Expr,
@@ -95,14 +96,18 @@ _PARAMETER_TYPES = (
 def _parameters(chooser: Chooser, extents: Mapping[str, Polynomial]) -> tuple[Declaration, ...]:
     """One to four tensors of up to three dimensions; every free extent is some dimension."""
     names = list(extents)
-    made = [
+    made: list[Declaration] = [
         _parameter(chooser, f"x{number}", subset(chooser, names, 0, 3), extents)
         for number in range(chooser.integer(1, 3))
     ]
+    # A square tensor drops a name, so what is missing is counted from what was made.
     seen = {dim for item in made for dim in item.dims}
     missing = [name for name in names if name not in seen and extents[name].constant is None]
     for number in range(0, len(missing), 3):
-        made.append(_parameter(chooser, f"w{number}", missing[number : number + 3], extents))
+        dims = tuple(missing[number : number + 3])
+        dtype = weighted(chooser, _PARAMETER_TYPES)
+        tensor = Tensor(f"w{number}", dtype, tuple(extents[dim] for dim in dims))
+        made.append(Declaration(tensor, dims))
     return tuple(made)
 
 
@@ -167,8 +172,6 @@ def _mention(body: Expr, index: str) -> Expr:
     if value_type(body) is BOOL:
         return call("and", body, call("ge", Position(index), Position(index)))
     if family_of(settled(value_type(body))) == "uint":
-        from tensorc.ir.tensor import Cast
-
         return call("add", body, Cast(U32, Position(index)))
     return call("add", body, Position(index))
 

@@ -27,6 +27,7 @@ from tensorc.ir.tensor import (
     Reduce,
     Select,
     free_indices,
+    value_type,
 )
 
 FLOATS = (F16, BF16, F32, F64)
@@ -208,7 +209,9 @@ def _moved(scope: Scope) -> Expr:
     offset = scope.chooser.integer(-2, 2)
     if offset == 0 and factor == 1:
         return call("add", scaled, Position(pick(scope.chooser, scope.indices)))
-    return call("add", scaled, number(offset)) if offset > 0 else call("sub", scaled, number(-offset))
+    return (
+        call("add", scaled, number(offset)) if offset > 0 else call("sub", scaled, number(-offset))
+    )
 
 
 _ARITHMETIC = {
@@ -306,9 +309,13 @@ def reduction(scope: Scope, family: str, depth: int) -> Expr:
     pool = list(scope.indices) if reducer.keeps else free
     if not pool:
         return leaf(scope, family)
-    indices = tuple(dict.fromkeys(pick(scope.chooser, pool) for _ in range(chance(scope.chooser, 2) + 1)))
+    indices = tuple(
+        dict.fromkeys(pick(scope.chooser, pool) for _ in range(chance(scope.chooser, 2) + 1))
+    )
     inner = scope.within(indices)
     body = expression(inner, "float" if name.startswith("arg") else family, depth)
+    if family == "uint" and value_type(body).weak:
+        body = Cast(U32, body)  # a sum of literals alone would be signed
     where = mask(inner) if chance(scope.chooser, scope.policy.guard, 12) else None
     body = _using(inner, body, where, indices, "float" if name.startswith("arg") else family)
     accumulator = pick(scope.chooser, (I32, I64, I8)) if family == "int" and name == "sum" else None
@@ -325,7 +332,9 @@ def _using(
         if index in used:
             continue
         tests = call("lt", Position(index), number(scope.chooser.integer(1, 4)))
-        body = call("or", body, tests) if family == "bool" else Select(tests, body, _neutral(family))
+        body = (
+            call("or", body, tests) if family == "bool" else Select(tests, body, _neutral(family))
+        )
     return body
 
 

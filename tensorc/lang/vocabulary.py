@@ -1,0 +1,198 @@
+"""The scalar functions and constants of the Python surface.
+
+What they mean stands in the language reference; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from tensorc.ir.dtypes import BY_NAME, REAL
+from tensorc.ir.functions import CALLABLE, REDUCERS
+from tensorc.ir.syntax import Constant
+from tensorc.ir.tensor import Literal
+from tensorc.lang.binders import Cast, converted, dtype_of
+from tensorc.lang.spot import Spot, here
+from tensorc.lang.value import Expr, Operand, apply, taken
+
+
+def bitcast(dtype: Cast, x: Operand) -> Expr:
+    """The bits of x, stored as its own type, read as `dtype` of the same width."""
+    spot = here()
+    return converted(dtype_of(dtype, spot), x, True, spot)
+
+
+def select(condition: Operand, yes: Operand, no: Operand) -> Expr:
+    """`yes` where the condition holds, else `no`; the other one is not evaluated."""
+    spot = here()
+    logical = taken(yes, spot).logical and taken(no, spot).logical
+    return apply("select", condition, yes, no, logical=logical)
+
+
+def where(condition: Operand, yes: Operand, no: Operand) -> Expr:
+    """The same as `select`."""
+    return select(condition, yes, no)
+
+
+def inside(x: Operand, n: Operand) -> Expr:
+    """0 <= x and x < n."""
+    return apply("inside", x, n, logical=True)
+
+
+def clamp(x: Operand, lo: Operand, hi: Operand) -> Expr:
+    """min(max(x, lo), hi)."""
+    return apply("clamp", x, lo, hi)
+
+
+def pow(x: Operand, y: Operand) -> Expr:
+    """x ** y."""
+    return apply("pow", x, y)
+
+
+def ldexp(x: Operand, n: Operand) -> Expr:
+    """x times 2 to the power of the integer n, exactly."""
+    return apply("ldexp", x, n)
+
+
+def sign(x: Operand) -> Expr:
+    """-1, 0 or 1; NaN for NaN."""
+    return apply("sign", x)
+
+
+def floor(x: Operand) -> Expr:
+    """The largest whole number that is not above x."""
+    return apply("floor", x)
+
+
+def ceil(x: Operand) -> Expr:
+    """The smallest whole number that is not below x."""
+    return apply("ceil", x)
+
+
+def round(x: Operand) -> Expr:
+    """The nearest whole number, half to even."""
+    return apply("round", x)
+
+
+def abs(x: Operand) -> Expr:
+    """The magnitude of x."""
+    return apply("abs", x)
+
+
+def sqrt(x: Operand) -> Expr:
+    """The square root."""
+    return apply("sqrt", x)
+
+
+def rsqrt(x: Operand) -> Expr:
+    """1 / sqrt(x)."""
+    return apply("rsqrt", x)
+
+
+def exp(x: Operand) -> Expr:
+    """Euler's number to the power x."""
+    return apply("exp", x)
+
+
+def exp2(x: Operand) -> Expr:
+    """2 to the power x."""
+    return apply("exp2", x)
+
+
+def log(x: Operand) -> Expr:
+    """The natural logarithm."""
+    return apply("log", x)
+
+
+def log2(x: Operand) -> Expr:
+    """The logarithm to base 2."""
+    return apply("log2", x)
+
+
+def sin(x: Operand) -> Expr:
+    """The sine of x in radians."""
+    return apply("sin", x)
+
+
+def cos(x: Operand) -> Expr:
+    """The cosine of x in radians."""
+    return apply("cos", x)
+
+
+def tanh(x: Operand) -> Expr:
+    """The hyperbolic tangent."""
+    return apply("tanh", x)
+
+
+def sigmoid(x: Operand) -> Expr:
+    """1 / (1 + exp(-x))."""
+    return apply("sigmoid", x)
+
+
+def erf(x: Operand) -> Expr:
+    """The error function."""
+    return apply("erf", x)
+
+
+def expm1(x: Operand) -> Expr:
+    """exp(x) - 1 without cancellation."""
+    return apply("expm1", x)
+
+
+def log1p(x: Operand) -> Expr:
+    """log(1 + x) without cancellation."""
+    return apply("log1p", x)
+
+
+def isnan(x: Operand) -> Expr:
+    """Whether x is NaN."""
+    return apply("isnan", x, logical=True)
+
+
+def isinf(x: Operand) -> Expr:
+    """Whether x is an infinity."""
+    return apply("isinf", x, logical=True)
+
+
+def real(x: Operand) -> Expr:
+    """The real part."""
+    return apply("real", x)
+
+
+def imag(x: Operand) -> Expr:
+    """The imaginary part."""
+    return apply("imag", x)
+
+
+def conj(x: Operand) -> Expr:
+    """The complex conjugate."""
+    return apply("conj", x)
+
+
+def popcount(x: Operand) -> Expr:
+    """How many bits of the integer x are set, as i32."""
+    return apply("popcount", x)
+
+
+def exponent(x: Operand) -> Expr:
+    """floor(log2(|x|)) as i32; the lowest i32 for 0."""
+    return apply("exponent", x)
+
+
+def _number(value: str) -> Expr:
+    return Expr(Constant(Literal(value, REAL), Spot(())), False, True, None)
+
+
+pi = _number("pi")
+inf = _number("inf")
+nan = _number("nan")
+
+
+def advice(name: str) -> str:
+    """What to write instead of a function of NumPy or `math` with this name."""
+    if name in REDUCERS and name not in CALLABLE:
+        return f"tc.{name}[index](...)"
+    if name in CALLABLE or name in BY_NAME:
+        return f"tc.{name}(...)"
+    near = get_close_matches(name, sorted(CALLABLE | set(REDUCERS) | set(BY_NAME)), n=1)
+    return f"tc.{near[0]}" if near else "a function of tensorc"

@@ -27,38 +27,8 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from tensorc.lang.binders import (
-        all,
-        any,
-        argmax,
-        argmin,
-        bf16,
-        bool,
-        complex64,
-        complex128,
-        f8e4m3,
-        f8e5m2,
-        f16,
-        f32,
-        f64,
-        i8,
-        i16,
-        i32,
-        i64,
         index,
         indices,
-        let,
-        logsumexp,
-        max,
-        mean,
-        min,
-        prod,
-        result,
-        softmax,
-        sum,
-        u8,
-        u16,
-        u32,
-        u64,
     )
     from tensorc.lang.value import (
         Expr,
@@ -68,9 +38,17 @@ if TYPE_CHECKING:
     )
     from tensorc.lang.vocabulary import (
         abs,
+        all,
+        any,
+        argmax,
+        argmin,
+        bf16,
         bitcast,
+        bool,
         ceil,
         clamp,
+        complex64,
+        complex128,
         conj,
         cos,
         erf,
@@ -78,29 +56,51 @@ if TYPE_CHECKING:
         exp2,
         expm1,
         exponent,
+        f8e4m3,
+        f8e5m2,
+        f16,
+        f32,
+        f64,
         floor,
+        i8,
+        i16,
+        i32,
+        i64,
         imag,
         inf,
         inside,
         isinf,
         isnan,
         ldexp,
+        let,
         log,
         log1p,
         log2,
+        logsumexp,
+        max,
+        mean,
+        min,
         nan,
         pi,
         popcount,
         pow,
+        prod,
         real,
+        result,
         round,
         rsqrt,
         select,
         sigmoid,
         sign,
         sin,
+        softmax,
         sqrt,
+        sum,
         tanh,
+        u8,
+        u16,
+        u32,
+        u64,
         where,
     )
     from tensorc.operators import (
@@ -115,18 +115,16 @@ _HOMES = {
     "errors": (
         "ArgumentError BrokenInvariant Infeasible KernelError NotationError OutOfRange Unavailable"
     ),
-    "lang.binders": (
-        "all any argmax argmin bf16 bool complex128 complex64 f16 f32 f64 f8e4m3 f8e5m2"
-        " i16 i32 i64 i8 index indices let logsumexp max mean min prod result softmax sum"
-        " u16 u32 u64 u8"
-    ),
-    "lang.value": ("Expr Index Operand Tensor"),
+    "lang.binders": "index indices",
+    "lang.value": "Expr Index Operand Tensor",
     "lang.vocabulary": (
-        "abs bitcast ceil clamp conj cos erf exp exp2 expm1 exponent floor imag inf"
-        " inside isinf isnan ldexp log log1p log2 nan pi popcount pow real round rsqrt"
-        " select sigmoid sign sin sqrt tanh where"
+        "abs all any argmax argmin bf16 bitcast bool ceil clamp complex128 complex64 conj"
+        " cos erf exp exp2 expm1 exponent f16 f32 f64 f8e4m3 f8e5m2 floor i16 i32 i64 i8"
+        " imag inf inside isinf isnan ldexp let log log1p log2 logsumexp max mean min nan"
+        " pi popcount pow prod real result round rsqrt select sigmoid sign sin softmax"
+        " sqrt sum tanh u16 u32 u64 u8 where"
     ),
-    "operators": ("Op Ops load loads op"),
+    "operators": "Op Ops load loads op",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
-from tensorc.ir import dtypes
 from tensorc.ir.dtypes import BOOL, DType
 from tensorc.ir.syntax import Binding, Convert, Reduction
 from tensorc.lang import names
@@ -106,9 +105,8 @@ class Over:
         body = taken(x, spot)
         only = None if where is None else taken(where, spot)
         owner = joint_owner([body] if only is None else [body, only], spot)
-        syntax = Reduction(
-            self.name, self.indices, self.dtype, body.syntax, only.syntax if only else None, spot
-        )
+        condition = None if only is None else only.syntax
+        syntax = Reduction(self.name, self.indices, self.dtype, body.syntax, condition, spot)
         return Expr(syntax, self.name in ("any", "all"), False, owner)
 
 
@@ -162,39 +160,6 @@ class Left:
         return Tensor(name or f"t{number}", dims, logical, body.owner, made)
 
 
-sum = Fold("sum")
-prod = Fold("prod")
-max = Extreme("max")
-min = Extreme("min")
-any = Fold("any")
-all = Fold("all")
-mean = Fold("mean")
-argmax = Fold("argmax")
-argmin = Fold("argmin")
-logsumexp = Fold("logsumexp")
-softmax = Fold("softmax")
-let = Naming(False)
-result = Naming(True)
-
-bool = Cast(dtypes.BOOL)
-i8 = Cast(dtypes.I8)
-i16 = Cast(dtypes.I16)
-i32 = Cast(dtypes.I32)
-i64 = Cast(dtypes.I64)
-u8 = Cast(dtypes.U8)
-u16 = Cast(dtypes.U16)
-u32 = Cast(dtypes.U32)
-u64 = Cast(dtypes.U64)
-f8e4m3 = Cast(dtypes.F8E4M3)
-f8e5m2 = Cast(dtypes.F8E5M2)
-f16 = Cast(dtypes.F16)
-bf16 = Cast(dtypes.BF16)
-f32 = Cast(dtypes.F32)
-f64 = Cast(dtypes.F64)
-complex64 = Cast(dtypes.COMPLEX64)
-complex128 = Cast(dtypes.COMPLEX128)
-
-
 def indices(text: str) -> tuple[Index, ...]:
     """One index for each name in `text`, separated by blanks or commas.
 
@@ -227,7 +192,7 @@ def dtype_of(item: object, spot: Spot) -> DType:
     """The storage type of `tc.f16`; E114 for another library's type."""
     if isinstance(item, Cast):
         return item.dtype
-    raise raised("E114.dtype", spot, type=repr(item), allowed=", ".join(dtypes.BY_NAME))
+    raise raised("E114.dtype", spot, type=repr(item))
 
 
 def _bindings(parts: tuple[object, ...], what: str, spot: Spot) -> tuple[Binding, ...]:

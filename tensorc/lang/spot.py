@@ -137,18 +137,13 @@ def callee(text: str) -> str:
     return found[1] if found else ""
 
 
-def raised(
-    code: str,
-    spot: Place | None,
-    *,
-    found: str = "",
-    allowed: str = "",
-    do: str = "",
-    **fields: object,
-) -> NotationError:
-    """The error of one fault of the catalogue at a spot, with the calls that led there."""
-    item = diagnostics.fault(code, spot, found=found, allowed=allowed, do=do, **fields)
-    return NotationError([located(item)])
+def raised(code: str, spot: Place | None, *, do: str = "", **fields: object) -> NotationError:
+    """The error of one fault of the catalogue at a spot, with the calls that led there.
+
+    `do` replaces the catalogue's advice, `fields` fill its message.
+    """
+    item = diagnostics.filled(code, spot, fields)
+    return NotationError([located(replace(item, do=do or item.do))])
 
 
 def located(item: Diagnostic) -> Diagnostic:

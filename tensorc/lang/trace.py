@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from types import CodeType
+from typing import cast
 
 from tensorc.errors import NotationError
 from tensorc.ir.dtypes import DType
-from tensorc.ir.syntax import Access, Binding, Name, Reduction, SizeOf, Syntax, postorder
-from tensorc.lang.lift import Statements
+from tensorc.ir.syntax import Binding, Name, Reduction, SizeOf, Syntax, parts
+from tensorc.lang.lift import Statements, reading
 from tensorc.lang.spot import Spot, located, raised
 from tensorc.lang.surface import Operator, Parameter, Statement
 from tensorc.lang.value import Definition, Expr, Reading, Tensor, parameter, taken
@@ -42,8 +43,8 @@ def trace(signature: Operator, function: Traced) -> Operator:
     statements.order(_dimensions(signature))
     for item in defined:
         dtype = None if item.dtype is _stored(signature, names[item]) else item.dtype
-        left = Statement("", dtype, item.left, item.body.syntax, item.spot, item.spot)
-        statements.add(names[item], left, item.body.syntax)
+        body, name = item.body.syntax, names[item]
+        statements.add(Statement(name, dtype, item.left, body, item.spot, item.spot), body)
     for output, value in zip(signature.outputs, values, strict=True):
         if not (isinstance(value, Definition) and names[value] == output.name):
             _store(statements, output, value, names)
@@ -56,7 +57,8 @@ def _run(function: Traced, given: dict[str, Tensor]) -> object:
 
 def _returned(signature: Operator, value: object, function: Traced) -> list[object]:
     """What the function returned, one value for each output."""
-    values = list(value) if isinstance(value, tuple | list) else [value]  # type: ignore[arg-type]
+    several = isinstance(value, tuple | list)
+    values = list(cast("tuple[object, ...]", value)) if several else [value]
     if len(values) == len(signature.outputs) and value is not None:
         return values
     number = "no" if value is None else len(values)
@@ -102,9 +104,12 @@ def _definitions(values: list[Expr | Definition]) -> list[Definition]:
 
 def _fresh_parts(root: Syntax, seen: set[int]) -> Iterator[Syntax]:
     """The objects below `root` that no earlier call gave."""
-    for item in postorder(root):
+    todo = [root]
+    while todo:
+        item = todo.pop()
         if id(item) not in seen:
             seen.add(id(item))
+            todo.extend(parts(item))
             yield item
 
 
@@ -189,13 +194,12 @@ def _store(
 ) -> None:
     """The equation of an output, its dimensions bound from left to right."""
     if isinstance(value, Definition):
-        place = value.spot
-        reads = tuple(Name(bound.name, place) for bound in value.left)
-        left, body = value.left, Access(names[value], reads, place)
+        left, place = value.left, value.spot
+        body: Syntax = reading(names[value], left, place)
     else:
-        place, body = value.syntax.span, value.syntax
-        left = _left(output, body, statements)
-    statements.add(output.name, Statement("", None, left, body, place, place), body)
+        body = value.syntax
+        left, place = _left(output, body, statements), body.span
+    statements.add(Statement(output.name, None, left, body, place, place), body)
 
 
 def _left(output: Parameter, body: Syntax, statements: Statements) -> tuple[Binding, ...]:

@@ -1,4 +1,4 @@
-"""The scalar functions and constants of the Python surface.
+"""The public words of the Python surface: reductions, storage types, functions, constants.
 
 What they mean stands in the language reference; nothing is computed here.
 """
@@ -7,13 +7,46 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
+from tensorc.ir import dtypes
 from tensorc.ir.dtypes import BY_NAME, REAL
 from tensorc.ir.functions import CALLABLE, REDUCERS
 from tensorc.ir.syntax import Constant
 from tensorc.ir.tensor import Literal
-from tensorc.lang.binders import Cast, converted, dtype_of
+from tensorc.lang.binders import Cast, Extreme, Fold, Naming, converted, dtype_of
 from tensorc.lang.spot import Spot, here
 from tensorc.lang.value import Expr, Operand, apply, taken
+
+sum = Fold("sum")
+prod = Fold("prod")
+max = Extreme("max")
+min = Extreme("min")
+any = Fold("any")
+all = Fold("all")
+mean = Fold("mean")
+argmax = Fold("argmax")
+argmin = Fold("argmin")
+logsumexp = Fold("logsumexp")
+softmax = Fold("softmax")
+let = Naming(False)
+result = Naming(True)
+
+bool = Cast(dtypes.BOOL)
+i8 = Cast(dtypes.I8)
+i16 = Cast(dtypes.I16)
+i32 = Cast(dtypes.I32)
+i64 = Cast(dtypes.I64)
+u8 = Cast(dtypes.U8)
+u16 = Cast(dtypes.U16)
+u32 = Cast(dtypes.U32)
+u64 = Cast(dtypes.U64)
+f8e4m3 = Cast(dtypes.F8E4M3)
+f8e5m2 = Cast(dtypes.F8E5M2)
+f16 = Cast(dtypes.F16)
+bf16 = Cast(dtypes.BF16)
+f32 = Cast(dtypes.F32)
+f64 = Cast(dtypes.F64)
+complex64 = Cast(dtypes.COMPLEX64)
+complex128 = Cast(dtypes.COMPLEX128)
 
 
 def bitcast(dtype: Cast, x: Operand) -> Expr:

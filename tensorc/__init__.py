@@ -215,14 +215,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        from tensorc.lang.unknown import unknown
+if not TYPE_CHECKING:  # type checkers know the names above, and no others
 
-        raise unknown(name, __all__)
-    found: object = getattr(importlib.import_module(f"tensorc.{_HOME[name]}"), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> object:
+        if name not in _HOME:
+            from tensorc.lang.unknown import unknown
+
+            raise unknown(name, __all__)
+        found: object = getattr(importlib.import_module(f"tensorc.{_HOME[name]}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

@@ -171,11 +171,12 @@ def _traced(signature: str, name: str, function: Function, spot: Spot) -> Op:
 
 
 def _program(declared: Operator, function: Function) -> Program:
-    from tensorc.lang.check import check
-    from tensorc.lang.surface import Module
     from tensorc.lang.trace import relocate, trace
 
     operator = trace(declared, function)
+    from tensorc.lang.check import check
+    from tensorc.lang.surface import Module
+
     try:
         return check(Module((), (operator,)))[0]
     except NotationError as error:

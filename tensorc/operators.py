@@ -6,12 +6,13 @@ first use, compiling and running in `tensorc.compiler`, which is imported when s
 
 from __future__ import annotations
 
+import importlib
 import linecache
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from tensorc.errors import NotationError
@@ -103,9 +104,7 @@ class Op:
             raise _between(here())
         program = self.program
         given = _arguments(program, operands, named)
-        from tensorc import compiler
-
-        return compiler.run(program, given, self._device, self._outputs or None, self._options)
+        return _compiler().run(program, given, self._device, self._outputs or None, self._options)
 
     def on(self, device: str, **options: object) -> Op:
         """The same operator on another device: "cpu", "cuda", "emulator", "interpreter"."""
@@ -118,9 +117,7 @@ class Op:
 
     def compile(self, **options: Any) -> Any:
         """The compiled kernel: `op.compile(arch="sm_90a", sizes=dict(m=4096))`."""
-        from tensorc import compiler
-
-        return compiler.compile(self.program, **{**self._options, **options})
+        return _compiler().compile(self.program, **{**self._options, **options})
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._attribute = name
@@ -183,6 +180,10 @@ def _program(declared: Operator, function: Function) -> Program:
         raise relocate(error, operator) from None
 
 
+def _compiler() -> ModuleType:
+    return importlib.import_module("tensorc.compiler")
+
+
 def _keep_source(function: Function) -> None:
     """Let `linecache` find sources that only a loader knows (a zip file)."""
     module = getattr(function, "__globals__", None)
@@ -227,11 +228,12 @@ def loads(text: str) -> Ops:
     return Ops(read(Source("<string>", text)))
 
 
-def load(path: str | Path) -> Ops:
+def load(path: str | os.PathLike[str]) -> Ops:
     """The operators of a `.tc` file. Raises NotationError with all its faults, OSError."""
-    from tensorc.lang import read_file
+    from tensorc.lang import read
+    from tensorc.lang.parse import read_source
 
-    return Ops(read_file(Path(path)))
+    return Ops(read(read_source(path)))
 
 
 def _arguments(

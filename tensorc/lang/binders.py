@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from tensorc.ir.dtypes import BOOL, DType
 from tensorc.ir.syntax import Binding, Convert, Reduction
 from tensorc.lang import names
-from tensorc.lang.literals import type_name
 from tensorc.lang.spot import Spot, here, raised
 from tensorc.lang.value import (
     Definition,
@@ -23,6 +22,7 @@ from tensorc.lang.value import (
     apply,
     binding,
     joint_owner,
+    kind_of,
     taken,
 )
 
@@ -199,5 +199,5 @@ def _bindings(parts: tuple[object, ...], what: str, spot: Spot) -> tuple[Binding
     """The indices in brackets; E114 for anything else."""
     for part in parts:
         if not isinstance(part, Index):
-            raise raised("E114.index", spot, type=type_name(part), form=what)
+            raise raised("E114.index", spot, type=kind_of(part), form=what)
     return tuple(binding(part, spot) for part in parts if isinstance(part, Index))

@@ -9,6 +9,7 @@ iterative and linear in the graph.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,7 @@ from tensorc.lang.surface import Statement
 from tensorc.lang.value import Definition, Reading, Sized
 
 NESTED, TERMS = 100, 4_000  # of one statement, before parts of it are named
+_SHARED = 64  # terms from which a part used twice is named, once a statement is over `TERMS`
 _WORTH = 16  # terms; a smaller part is never named to save terms
 _DO = "name a part of it: t = tc.let[i](...), then read t[i]"
 
@@ -110,13 +112,15 @@ class Statements:
         """Cost everything that is evaluated below `root`; name parts while over the bounds."""
         order = facts.objects(root, self._unnamed, self._cost)
         always = facts.always(root, order, self._zones)
+        uses = Counter(id(part) for item in order for part in self._unnamed(item))
         for item in order:
             for part, zone in self._zones[id(item)]:
                 if zone is Zone.EXACT:
                     _limit(part, self._facts[id(part)].terms, self._facts[id(part)].nesting)
-            cost = self._within(item, always)
+            self._cost[id(item)] = cost = self._within(item, always)
             _limit(item, cost.terms, cost.nesting)
-            self._cost[id(item)] = cost
+            if cost.terms >= _SHARED and uses[id(item)] > 1 and self._may(item, always):
+                self._name(item)
 
     def _unnamed(self, item: Syntax) -> list[Syntax]:
         zones = self._zones[id(item)]

@@ -11,9 +11,11 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from tensorc.ir.dtypes import BOOL, BY_NAME, IMAGINARY, INTEGER, REAL, DType
+from tensorc.ir.numbers import MOST_DIGITS
 from tensorc.ir.source import Place
 from tensorc.ir.syntax import Call, Constant, Convert, Syntax
 from tensorc.ir.tensor import Literal
+from tensorc.lang.spot import raised
 
 Number: TypeAlias = int | float | complex
 
@@ -55,7 +57,7 @@ def constant(item: object, place: Place) -> Syntax | None:
         case bool():
             return Constant(Literal(Fraction(int(item)), BOOL), place)
         case int():
-            return _signed(item < 0, Literal(Fraction(abs(item)), INTEGER), place)
+            return _integer(item, place)
         case float():
             return _real(item, repr(abs(float(item))), place)
         case complex():
@@ -64,13 +66,21 @@ def constant(item: object, place: Place) -> Syntax | None:
             return None
 
 
+def _integer(value: int, place: Place) -> Syntax:
+    """E107 beyond 40 digits, as in a text."""
+    if abs(value) >= 10**MOST_DIGITS:
+        size = value.bit_length()
+        shown = f"an integer of {size} bits"
+        raise raised("E107.digits", place, literal=shown, digits=f"over {MOST_DIGITS}")
+    return _signed(value < 0, Literal(Fraction(abs(value)), INTEGER), place)
+
+
 def _strong(item: object, dtype: DType, place: Place) -> Syntax | None:
     """A cast of the shortest decimal that rounds to the scalar."""
     if dtype is BOOL:
         return Constant(Literal(Fraction(int(bool(item))), BOOL), place)
     if dtype.integral:
-        number = int(item)  # type: ignore[call-overload]
-        weak = _signed(number < 0, Literal(Fraction(abs(number)), INTEGER), place)
+        weak = _integer(int(item), place)  # type: ignore[call-overload]
     elif dtype.complex:
         weak = _complex(complex(item), place)  # type: ignore[call-overload]
     else:

@@ -7,20 +7,26 @@ the same operator; nothing is checked here that the checker checks for both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from dis import get_instructions
 from itertools import count
 from types import CodeType
 from typing import cast
 
 from tensorc.errors import NotationError
-from tensorc.ir.dtypes import DType
+from tensorc.ir.dtypes import BY_NAME, DType
+from tensorc.ir.functions import CALLABLE, SUGAR
+from tensorc.ir.source import Diagnostic
 from tensorc.ir.syntax import Binding, Name, Reduction, SizeOf, Syntax, parts
 from tensorc.lang.lift import Statements, reading
 from tensorc.lang.spot import Spot, located, raised
 from tensorc.lang.surface import Operator, Parameter, Statement
 from tensorc.lang.value import Definition, Expr, Reading, Tensor, parameter, taken
 from tensorc.lang.written import locate
+
+_WORDS = sorted(CALLABLE | SUGAR | set(BY_NAME))
 
 Traced = Callable[..., object]
 
@@ -62,22 +68,24 @@ def _returned(signature: Operator, value: object, function: Traced) -> list[obje
     if len(values) == len(signature.outputs) and value is not None:
         return values
     number = "no" if value is None else len(values)
-    raise raised("E116.count", _start(function), count=number, outputs=len(signature.outputs))
+    raise raised("E116.count", _end(function), count=number, outputs=len(signature.outputs))
 
 
-def _start(function: Traced) -> Spot:
-    """The first line of a function, as far as it is one."""
-    code = getattr(function, "__code__", None) or getattr(
-        getattr(function, "__func__", None), "__code__", None
-    )
-    return Spot(((code, 0),) if isinstance(code, CodeType) else ())
+def _end(function: Traced) -> Spot:
+    """The last `return` of a function, or its last statement if it has none."""
+    plain = getattr(function, "__func__", function)
+    code = getattr(plain, "__code__", None)
+    if not isinstance(code, CodeType):
+        return Spot(())
+    ends = [item.offset for item in get_instructions(code) if item.opname.startswith("RETURN_")]
+    return Spot(((code, ends[-1]),))
 
 
 def _output(value: object, owner: object, function: Traced) -> Expr | Definition:
     """A returned value: an expression, or a definition that becomes the output itself."""
     if isinstance(value, Tensor) and value.definition is not None:
         return value.definition
-    spot = _start(function)
+    spot = _end(function)
     made = taken(value, spot)
     if made.owner is not None and made.owner is not owner:
         raise raised("E114", made.syntax.span, type="what another traced function made")
@@ -209,10 +217,14 @@ def _left(output: Parameter, body: Syntax, statements: Statements) -> tuple[Bind
     if None in names or len(set(names)) < len(names):
         dims = ", ".join(name or "a number" for name in names)
         raise raised("E116.names", place, name=output.name, dims=dims)
-    missing = sorted(statements.free(body) - set(names))
+    free = statements.free(body)
+    missing = ", ".join(sorted(free - set(names)))
     if missing:
         dims = ", ".join(name for name in names if name)
-        raise raised("E116.free", place, name=output.name, dims=dims, free=", ".join(missing))
+        do = f"reduce {missing}"
+        if len(free) == len(names):
+            do += f", or order the indices: tc.result[{', '.join(sorted(free))}](...)"
+        raise raised("E116.free", place, do=do, name=output.name, dims=dims, free=missing)
     sizes = statements.sizes
     return tuple(Binding(name, sizes.get(name), place) for name in names if name)
 
@@ -223,4 +235,14 @@ def relocate(error: NotationError, operator: Operator) -> NotationError:
         left = ", ".join(bound.name for bound in statement.left)
         head = f"{statement.name}[{left}] = " if left else f"{statement.name} = "
         locate(f"<traced {operator.name}>", statement.body, head)
-    return NotationError([located(item) for item in error.diagnostics])
+    return NotationError([_in_python(located(item)) for item in error.diagnostics])
+
+
+def _in_python(item: Diagnostic) -> Diagnostic:
+    """Advice in the words of the Python surface: `tc.clamp(i, 0, n.size - 1)`."""
+    if not isinstance(item.span, Spot):
+        return item
+    do = re.sub(rf"\b({'|'.join(_WORDS)})\(", r"tc.\1(", item.do)
+    do = re.sub(r"\|(\w+)\|", r"\1.size", do)
+    do = re.sub(r"write (\w+)=size where it is bound", r'write tc.index("\1=size")', do)
+    return replace(item, do=do)

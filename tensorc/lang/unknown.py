@@ -1,4 +1,4 @@
-"""What `tc.name` says when there is no such name: planned forms, near names (E118, E119)."""
+"""What to write instead of a name that the language does not have (E112, E118, E119)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from difflib import get_close_matches
 
 from tensorc.errors import NotationError
 from tensorc.ir.diagnostics import fault
+from tensorc.ir.dtypes import BY_NAME
+from tensorc.ir.functions import CALLABLE, REDUCERS, SUGAR
 from tensorc.lang.spot import here, located
 
 # Forms that are planned, and what says the same today.
 _PLANNED = {
     "scan": "tc.sum[u](x[u], where=u <= t)",
-    "topk": "tc.argmax[n](…) for the first",
+    "topk": "tc.argmax[n](...) for the first",
     "sort": "a rank: tc.sum[u](tc.select(x[u] < x[t], 1, 0))",
     "dft": "the sum with tc.cos and tc.sin",
     "inverse": "NumPy before the call",
@@ -29,8 +31,21 @@ _KNOWN_AS = {
     "int8": "tc.i8", "int16": "tc.i16", "int32": "tc.i32", "int64": "tc.i64", "uint8": "tc.u8",
     "variance": "tc.mean[i]((x[i] - m) ** 2)", "var": "tc.mean[i]((x[i] - m) ** 2)",
     "transpose": "x[j, i]", "square": "x ** 2", "cast": "tc.f16(x)", "e": "tc.exp(1)",
-    "norm": "tc.sqrt(tc.sum[i](x[i] ** 2))", "size": "index.size", "iff": "tc.select(c, a, b)",
+    "clip": "tc.clamp(x, lo, hi)", "norm": "tc.sqrt(tc.sum[i](x[i] ** 2))", "size": "index.size",
+    "array": "a parameter for the array", "asarray": "a parameter for the array",
 }  # fmt: skip
+
+
+def advice(name: str) -> str:
+    """What to write instead of a function of NumPy or `math` with this name."""
+    if name in _KNOWN_AS:
+        return _KNOWN_AS[name]
+    if name in REDUCERS and name not in CALLABLE:
+        return f"tc.{name}[index](...)"
+    if name in CALLABLE | SUGAR or name in BY_NAME:
+        return f"tc.{name}(...)"
+    near = get_close_matches(name, sorted(CALLABLE | SUGAR | set(REDUCERS)), n=1)
+    return f"tc.{near[0]}" if near else "a function of tensorc"
 
 
 class UnknownName(NotationError, AttributeError):

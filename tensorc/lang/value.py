@@ -220,7 +220,8 @@ class _Operators:
         return refused(self, "E112", name=asked, instead=_use(cast if last == name else last))
 
     def _numpy(self, name: str) -> Exception:
-        return refused(self, "E112", name=f"np.{name}", instead=_use(name))
+        asked = callee(here().text()) or f"np.{name}"
+        return refused(self, "E112", name=asked, instead=_use(asked.rpartition(".")[2]))
 
 
 class Expr(_Operators):
@@ -423,9 +424,8 @@ def joint_owner(parts: Sequence[Expr | Tensor], spot: Spot) -> object:
 
 
 def _no_value(item: object, spot: Spot) -> Exception:
-    kind = type_name(item).removeprefix("builtins.")
-    do = "write an expression for each element" if isinstance(item, tuple | list) else ""
-    return raised("E114", spot, type=kind, do=do)
+    do = "write an expression for each element" if type(item) in (tuple, list) else ""
+    return raised("E114", spot, type=kind_of(item), do=do)
 
 
 def _contraction(value: _Operators) -> Exception:
@@ -433,7 +433,7 @@ def _contraction(value: _Operators) -> Exception:
 
 
 def _use(name: str) -> str:
-    from tensorc.lang.vocabulary import advice
+    from tensorc.lang.unknown import advice
 
     return advice(name)
 
@@ -445,6 +445,21 @@ def refused(value: object, code: str, do: str = "", **fields: object) -> Excepti
         text = shown(value)
         spot.written(Source("<traced>", text).span(0, len(text)))
     return raised(code, spot, do=do, **fields)
+
+
+def kind_of(item: object) -> str:
+    """What a message calls an object."""
+    match item:
+        case Expr():
+            return "an expression"
+        case Index():
+            return f"the index {item.name}"
+        case Tensor():
+            return f"the tensor {item.name}"
+        case None:
+            return "None"
+        case _:
+            return type_name(item)
 
 
 def _title(value: object) -> str:

@@ -5,11 +5,8 @@ What they mean stands in the language reference; nothing is computed here.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from tensorc.ir import dtypes
-from tensorc.ir.dtypes import BY_NAME, REAL
-from tensorc.ir.functions import CALLABLE, REDUCERS
+from tensorc.ir.dtypes import REAL
 from tensorc.ir.syntax import Constant
 from tensorc.ir.tensor import Literal
 from tensorc.lang.binders import Cast, Extreme, Fold, Naming, converted, dtype_of
@@ -219,13 +216,3 @@ def _number(value: str) -> Expr:
 pi = _number("pi")
 inf = _number("inf")
 nan = _number("nan")
-
-
-def advice(name: str) -> str:
-    """What to write instead of a function of NumPy or `math` with this name."""
-    if name in REDUCERS and name not in CALLABLE:
-        return f"tc.{name}[index](...)"
-    if name in CALLABLE or name in BY_NAME:
-        return f"tc.{name}(...)"
-    near = get_close_matches(name, sorted(CALLABLE | set(REDUCERS) | set(BY_NAME)), n=1)
-    return f"tc.{near[0]}" if near else "a function of tensorc"

@@ -45,6 +45,7 @@ def locate(name: str, root: Syntax, head: str) -> None:
     """Tell every `Spot` below `root` its span in the text `head` + the `.tc` form of `root`."""
     text, marks = _written(root, 20_000)
     source = Source(name, head + text)
+    marks.sort(key=lambda mark: mark[1] - mark[2])  # a position may cover parts: the whole first
     for spot, start, end in marks:
         spot.written(source.span(len(head) + start, len(head) + end))
 

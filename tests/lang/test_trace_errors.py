@@ -84,7 +84,7 @@ PROGRAMS = {
     "E119-near": ONE + "    return tc.sofmax[n](x[n])\n",
     "E119-elsewhere": ONE + "    return tc.relu(x[n])\n",
     "E106-index": 'a, b = tc.indices("a \u03b2")\n',
-    "E106-name": ONE + '    return tc.let[n](x[n], name="a b")[n]\n',
+    "E108-name": ONE + '    return tc.let[n](x[n], name="a b")[n]\n',
     "E107-digits": ONE + f"    return x[n] * {10**41}\n",
     "E108-signature": '@tc.op("x: f32[n] => y: f32[n]")\ndef f(x):\n    return x[n]\n',
     "E108-decorator": "@tc.op\ndef f(x):\n    return x[n]\n",
@@ -97,6 +97,38 @@ PROGRAMS = {
     "    return tc.select(c > 0, x[n], 0)\n",
     "E103-statements": ONE + "    for r in range(5001):\n"
     "        x = tc.let[n](x[n] + r)\n    return x[n]\n",
+}
+
+
+# What the checker finds, at the Python operator and the calls that led there.
+CHECKED = {
+    "E201-index": TWO + "    return tc.result[i, j](tc.sum[k](a[i, k] * b[k + 0, j] + a[k, i]))\n",
+    "E202-let": ONE + "    z = tc.let[i](x[n] * i)\n    return x[n] + z[n]\n",
+    "E203-let": ONE + "    z = tc.let[n, n](x[n] * w)\n    return z[n, n]\n",
+    "E204-rank": ONE + "    return x[n] * w + x[n, 0]\n",
+    "E207-type": '@tc.op("a: i64[n], b: u64[n] -> y: i64[n]")\ndef f(a, b):\n'
+    "    return 2 * (a[n] + b[n])\n",
+    "E207-helper": "def mix(a, b):\n    return 1 + a % b\n\n"
+    '@tc.op("a: i64[n], b: u64[n] -> y: i64[n]")\ndef f(a, b):\n    return 2 * mix(a[n], b[n])\n',
+    "E214-extent": ONE + "    return x[n] * tc.sum[i](w * i)\n",
+    "E215-range": ONE + "    return x[n] - 3 * x[n + 1] * w\n",
+    "E215-helper": "def shifted(v, by):\n    return v[n + by]\n\n"
+    "def ends(v):\n    return shifted(v, 0) - shifted(v, 1)\n\n" + ONE + "    return ends(x) * w\n",
+    "E218-left": ONE + "    return tc.sum[n](x[n])\n",
+    "E219-reduced": ONE + "    return x[n] * tc.sum[i](x[n] * w)\n",
+    "E222-store": '@tc.op("x: f32[n] -> y: i32[n]")\ndef f(x):\n    return 2 * x[n]\n',
+    "E223-condition": ONE + "    return tc.select(x[n] * w, x[n], 0)\n",
+    "E224-literal": '@tc.op("x: i32[n] -> y: i32[n]")\ndef f(x):\n    return x[n] + 2**40 * x[n]\n',
+    "E2xx-all": ONE + "    return x[n + 1] + tc.sum[i](w) + (x[n] & 1)\n",
+}
+
+# Without source lines the place is shown in the `.tc` form of the expression.
+SOURCELESS = {
+    "sourceless-E110": ONE + "    return x[n] if x[n] > w * 2 else w\n",
+    "sourceless-E113": ONE + "    x[n] = w\n    return w\n",
+    "sourceless-E215": ONE + "    z = tc.let[n](-x[n] + 1)\n    return w * z[n - 1 + 2]\n",
+    "sourceless-E207": '@tc.op("a: i64[n], b: u64[n] -> y: i64[n]")\ndef f(a, b):\n'
+    "    return (2 * (a[n] + b[n]))\n",
 }
 
 
@@ -131,3 +163,36 @@ def test_fault(name: str, golden: Golden) -> None:
     text = fault(PROGRAMS[name])
     assert text.startswith(f"TC-{name[:4]} at ")
     golden(f"errors/python/{name}.txt", text)
+
+
+@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.usefixtures("_model")
+def test_checked_fault(name: str, golden: Golden) -> None:
+    text = fault(CHECKED[name])
+    assert text.startswith(f"TC-{name[:2]}")
+    golden(f"errors/python/{name}.txt", text)
+
+
+@pytest.mark.parametrize("name", SOURCELESS)
+def test_fault_without_source(name: str, golden: Golden) -> None:
+    golden(f"errors/python/{name}.txt", fault(SOURCELESS[name], "<console>", keep=False))
+
+
+@pytest.mark.usefixtures("_model")
+def test_columns_count_characters_and_lines_may_be_many() -> None:
+    text = fault(ONE + "    \u00e4\u00df = '\u4e16'; return (x[n]\n        + [1])\n")
+    assert text.splitlines()[:3] == [
+        "TC-E114 at model.py:7:23: list is no value in an expression",
+        "        \u00e4\u00df = '\u4e16'; return (x[n]",
+        " " * 27 + "^" * 4,  # one character is two columns wide
+    ]
+
+
+@pytest.mark.usefixtures("_model")
+def test_the_traceback_shows_the_users_frames_alone() -> None:
+    made = run(PROGRAMS["E110-helper"])["f"]
+    assert isinstance(made, tc.Op)
+    with pytest.raises(tc.NotationError) as caught:
+        made.program  # noqa: B018
+    names = [entry.name for entry in caught.traceback]
+    assert names[1:] == ["program", "f", "twice", "relu"]

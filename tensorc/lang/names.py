@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tensorc.errors import NotationError
+from tensorc.ir.diagnostics import fault
 from tensorc.ir.expression import ARITH, Parser
 from tensorc.ir.source import Place, Source
 from tensorc.ir.syntax import Syntax
@@ -13,15 +14,15 @@ from tensorc.ir.tokens import one_statement
 
 def accept(name: str, place: Place) -> None:
     """Raise NotationError at `place` unless the language allows the name (E106, E108, E117)."""
-    _, size = dimension(name, place, sized=False)
-    assert size is None, "a name alone has no size"
+    _read(name, place, sized=False)
 
 
-def dimension(text: str, place: Place, sized: bool = True) -> tuple[str, Syntax | None]:
-    """`name`, or `name=size` where `sized`: the name and the size.
+def dimension(text: str, place: Place) -> tuple[str, Syntax | None]:
+    """`name` or `name=size`: the name and the size. NotationError at `place` for anything else."""
+    return _read(text, place, sized=True)
 
-    Raises NotationError at `place` for anything else.
-    """
+
+def _read(text: str, place: Place, sized: bool) -> tuple[str, Syntax | None]:
     source = Source("<name>", text)
     try:
         line = one_statement(source)
@@ -30,7 +31,10 @@ def dimension(text: str, place: Place, sized: bool = True) -> tuple[str, Syntax 
         parser = Parser(source, line.tokens)
         name = parser.name().text
         size = parser.whole(ARITH) if sized and parser.accept("=") else None
-        parser.finish("= and a size" if sized else "the end of the name")
+        if size is None and parser.token.kind != "end":
+            what = "a name, or name=size" if sized else "a name"
+            raise NotationError([fault("E108", place, what=what, token=f'"{text}"')])
+        parser.finish()
     except NotationError as error:
         raise NotationError([replace(item, span=place) for item in error.diagnostics]) from None
     return name, size

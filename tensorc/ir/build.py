@@ -14,7 +14,8 @@ from typing import Protocol
 
 from tensorc.ir import syntax as s
 from tensorc.ir import weak
-from tensorc.ir.dtypes import BOOL, I64, INTEGER, REAL, DType, Kind, integer_range, settled
+from tensorc.ir.diagnostics import fault
+from tensorc.ir.dtypes import BOOL, INTEGER, REAL, DType, Kind, integer_range, settled
 from tensorc.ir.functions import (
     CALLABLE,
     FUNCTIONS,
@@ -133,14 +134,7 @@ class Builder:
     def _size(self, name: str, span: Place) -> Expr | None:
         if self.scope.index(name):
             return Extent(name)
-        self.report(
-            Diagnostic(
-                "E214",
-                f"nothing fixes |{name}|: no dimension and no index has this name",
-                span,
-                do=f"name a dimension {name}, or write {name}=size where {name} is bound",
-            )
-        )
+        self.report(fault("E214.unknown", span, index=name))
         return None
 
     def _access(self, item: s.Access) -> Expr | None:
@@ -189,9 +183,9 @@ class Builder:
         given = len(item.args)
         if least <= given and (most is None or given <= most):
             return True
-        takes = f"{least} or more" if most is None else str(least)
-        message = f"{item.name} takes {takes} argument{'s' if takes != '1' else ''}, {given} given"
-        self.report(Diagnostic("E119", message, item.span, found=str(given), allowed=takes))
+        takes = f"{least} or more arguments" if most is None else f"{least} arguments"
+        takes = "1 argument" if least == most == 1 else takes
+        self.report(fault("E119.arity", item.span, name=item.name, takes=takes, count=given))
         return False
 
     def _inside(self, args: Sequence[Expr], span: Place) -> Expr | None:
@@ -202,12 +196,12 @@ class Builder:
 
     def _select(self, item: s.Call, args: Sequence[Expr]) -> Expr | None:
         condition, yes, no = args
-        if not self._condition(condition, item.args[0].span):
+        if not self._condition(condition, "select", item.args[0].span):
             return None
         a, b = value_type(yes), value_type(no)
         dtype = joined(a, b)
         if dtype is None:
-            self.report(_no_type(f"select(…, {a}, {b})", item.span))
+            self.report(fault("E207.function", item.span, function="select", types=f"{a} and {b}"))
             return None
         for arm, place in zip((yes, no), item.args[1:], strict=True):
             if not self._fits(arm, dtype, place.span):
@@ -234,13 +228,13 @@ class Builder:
         function = FUNCTIONS[name]
         if function.typing is Typing.LOGIC:
             spans = [place.span for place in places] or [span] * len(args)
-            if not all([self._condition(a, at) for a, at in zip(args, spans, strict=True)]):
+            if not all([self._condition(a, name, at) for a, at in zip(args, spans, strict=True)]):
                 return None
         if result_type(function, types) is None:
-            self.report(_no_type(_spelled(function, types), span))
+            self.report(_no_type(function, types, span))
             return None
         if name == "pow" and types[0].integral and (weak.integer(args[1]) or 0) < 0:
-            self.report(_negative_power(types[0], span))
+            self.report(fault("E207.power", span, exponent=weak.integer(args[1])))
             return None
         expr = Apply(function, tuple(args))
         return expr if self._operands_fit(expr, span, places) else None
@@ -256,26 +250,16 @@ class Builder:
 
     def _fits(self, expr: Expr, dtype: DType, span: Place) -> bool:
         """Whether a weak constant is representable where it meets `dtype`; reports if not."""
-        fault = literal_fault(expr, dtype, span)
-        if fault is not None:
-            self.report(fault)
-        return fault is None
+        wrong = literal_fault(expr, dtype, span)
+        if wrong is not None:
+            self.report(wrong)
+        return wrong is None
 
-    def _condition(self, expr: Expr, span: Place) -> bool:
+    def _condition(self, expr: Expr, what: str, span: Place) -> bool:
         dtype = value_type(expr)
-        if dtype is BOOL:
-            return True
-        self.report(
-            Diagnostic(
-                "E223",
-                f"a condition is a bool, this is {_article(dtype)}",
-                span,
-                found=str(dtype),
-                allowed="bool",
-                do="write x != 0",
-            )
-        )
-        return False
+        if dtype is not BOOL:
+            self.report(fault("E223", span, what=what, dtype=article(dtype)))
+        return dtype is BOOL
 
     def _convert(self, item: s.Convert) -> Expr | None:
         arg = self.built(item.arg)
@@ -287,10 +271,7 @@ class Builder:
         stored = arg.tensor.dtype if isinstance(arg, Read) else settled(own)
         stored = arg.dtype if isinstance(arg, Cast) else stored
         if stored.bits != item.dtype.bits:
-            message = f"bitcast from {stored} ({stored.bits} bits) to {item.dtype}"
-            width = f"{item.dtype.bits} bits"
-            do = "cast to a type of that width first"
-            self.report(Diagnostic("E207", message, item.span, str(stored), width, do))
+            self.report(fault("E207.bitcast", item.span, stored=stored, dtype=item.dtype))
             return None
         return Bitcast(item.dtype, arg)
 
@@ -303,9 +284,10 @@ class Builder:
         where = self.built(item.where) if item.where is not None else None
         if body is None or (item.where is not None and where is None):
             return None
-        if where is not None and item.where and not self._condition(where, item.where.span):
-            return None
-        if not self._reducible(item, value_type(body)):
+        if where is not None and item.where:
+            if not self._condition(where, "where", item.where.span):
+                return None
+        if not self._reducible(item, body):
             return None
         names = tuple(binding.name for binding in item.bindings)
         expr = Reduce(reducer, names, body, where, item.dtype)
@@ -316,42 +298,25 @@ class Builder:
         inside = free_indices(body) | (free_indices(where) if where else frozenset[str]())
         twice = s.repeated(item.bindings)
         for binding in twice:
-            message = f"{binding.name} stands twice in {item.reducer}[…]"
-            self.report(Diagnostic("E203", message, binding.span, do="name each index once"))
+            at = binding.span
+            self.report(fault("E203.reduction", at, index=binding.name, reducer=item.reducer))
         absent = [binding for binding in item.bindings if binding.name not in inside]
         for binding in absent:
-            message = f"{binding.name} is reduced and does not occur in the body"
-            do = f"leave it out, or multiply by |{binding.name}| if that is meant"
-            self.report(Diagnostic("E219", message, binding.span, do=do))
+            self.report(fault("E219", binding.span, index=binding.name))
         return not twice and not absent
 
-    def _reducible(self, item: s.Reduction, dtype: DType) -> bool:
-        reducer = REDUCERS[item.reducer]
-        if reducer.name in ("any", "all") and dtype is not BOOL:
-            return self._condition_of(item, dtype)
+    def _reducible(self, item: s.Reduction, body: Expr) -> bool:
+        reducer, dtype = REDUCERS[item.reducer], value_type(body)
+        if reducer.name in ("any", "all"):
+            return self._condition(body, reducer.name, item.body.span)
         if item.dtype is not None and not reducer.accumulates:
-            message = f"{reducer} takes no accumulator type"
-            allowed = "sum, prod, mean, logsumexp, softmax"
-            self.report(Diagnostic("E207", message, item.span, str(item.dtype), allowed))
+            self.report(fault("E207.accumulator", item.span, reducer=reducer))
             return False
         if reduced_type(reducer, dtype, item.dtype) is None or not _accumulates(item.dtype, dtype):
-            of = f" in {item.dtype}" if item.dtype else ""
-            self.report(_no_type(f"{reducer} of {dtype}{of}", item.span))
+            kind = article(dtype) if item.dtype is None else f"{article(dtype)} into {item.dtype}"
+            self.report(fault("E207.function", item.span, function=reducer, types=kind))
             return False
         return True
-
-    def _condition_of(self, item: s.Reduction, dtype: DType) -> bool:
-        self.report(
-            Diagnostic(
-                "E223",
-                f"{item.reducer} takes bools, this is {_article(dtype)}",
-                item.body.span,
-                found=str(dtype),
-                allowed="bool",
-                do="write x != 0",
-            )
-        )
-        return False
 
 
 def _accumulates(declared: DType | None, body: DType) -> bool:
@@ -371,14 +336,7 @@ def literal_fault(expr: Expr, dtype: DType, span: Place) -> Diagnostic | None:
         number = weak.integer(expr)
         low, high = integer_range(settled(dtype))
         if number is not None and not low <= number <= high:
-            return Diagnostic(
-                "E224",
-                f"{weak.short(number)} does not fit {dtype}",
-                span,
-                found=weak.short(number),
-                allowed=f"{low} to {high}",
-                do=f"cast the other side, or write {'i64' if I64 is not dtype else 'f64'}(…)",
-            )
+            return fault("E224", span, literal=weak.short(number), dtype=dtype, low=low, high=high)
     if dtype.floating or dtype.complex:
         return _overflow(expr, settled(dtype), span)
     return None
@@ -390,17 +348,14 @@ def _overflow(expr: Expr, dtype: DType, span: Place) -> Diagnostic | None:
     if isinstance(expr.value, str) or abs(expr.value) < weak.overflow(dtype):
         return None
     text = weak.number(expr.value)
-    part = weak.part(dtype)
-    message = f"{text} is not representable in {part} (it rounds to inf)"
-    allowed = f"below {weak.number(weak.overflow(dtype))}"
-    return Diagnostic("E107", message, span, text, allowed, "write inf if infinity is meant")
+    return fault("E107", span, literal=text, dtype=weak.part(dtype), value="inf")
 
 
 def unknown_function(name: str, known: Iterable[str], kind: str, span: Place) -> Diagnostic:
     """E119 with the nearest name of that kind."""
     near = nearest(name, known)
     do = f"did you mean {near}?" if near else f"the {kind}s are {', '.join(sorted(known))}"
-    return Diagnostic("E119", f"unknown {kind} {name}", span, found=name, do=do)
+    return fault("E119", span, kind=kind, name=name, do=do)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -410,51 +365,44 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _without_subscripts(tensor: Tensor, span: Place) -> Diagnostic:
-    dims = ", ".join(_dimension(part) for part in tensor.shape)
-    message = f"{tensor.name} has {len(tensor.shape)} dimensions ({dims}) and no subscripts here"
-    return Diagnostic("E115", message, span, do=f"write {tensor.name}[…] with one subscript each")
+    rank, dims = len(tensor.shape), dimensions(tensor)
+    return fault("E115.rank", span, name=tensor.name, rank=rank, dims=dims)
 
 
 def _wrong_rank(tensor: Tensor, item: s.Access) -> Diagnostic:
-    rank, given = len(tensor.shape), len(item.subscripts)
-    dims = ", ".join(_dimension(part) for part in tensor.shape) or "a scalar"
-    plural = "" if rank == 1 else "s"
-    message = f"{tensor.name} has {rank} dimension{plural} ({dims}), {given} subscripts given"
-    return Diagnostic("E204", message, item.span, found=str(given), allowed=str(rank))
+    rank, count = len(tensor.shape), len(item.subscripts)
+    dims = dimensions(tensor) or "a scalar"
+    return fault("E204.rank", item.span, name=tensor.name, rank=rank, dims=dims, count=count)
 
 
-def _dimension(extent: Polynomial) -> str:
-    """A dimension as declared: n for |n|, else its size."""
+def dimensions(tensor: Tensor) -> str:
+    """The dimensions as one declares them: `m, n, 4`."""
+    return ", ".join(map(dimension, tensor.shape))
+
+
+def dimension(extent: Polynomial) -> str:
+    """A dimension as one declares it: n for |n|, else its size."""
     text = str(extent)
     return text[1:-1] if text.count("|") == 2 and text[0] == text[-1] == "|" else text
 
 
 def _not_a_subscript(tensor: Tensor, dtype: DType, span: Place) -> Diagnostic:
-    message = f"a subscript of {tensor.name} is an integer, this is {_article(dtype)}"
-    do = "write select(…, 1, 0)" if dtype is BOOL else "write i64(…), which truncates"
-    return Diagnostic("E207", message, span, str(dtype), "an integer", do)
+    do = "write select(..., 1, 0)" if dtype is BOOL else "write i64(...), which truncates"
+    return fault("E207.subscript", span, name=tensor.name, dtype=article(dtype), do=do)
 
 
-def _no_type(what: str, span: Place) -> Diagnostic:
-    return Diagnostic("E207", f"{what} has no type", span, do="cast one side")
-
-
-def _negative_power(dtype: DType, span: Place) -> Diagnostic:
-    message = f"{_article(dtype)} to a negative power has no integer value"
-    return Diagnostic("E207", message, span, do="write f32(…) ** …, or a base with a point")
-
-
-def _spelled(function: Function, types: Sequence[DType]) -> str:
+def _no_type(function: Function, types: Sequence[DType], span: Place) -> Diagnostic:
     sign = SYMBOLS.get(function.name)
-    if sign is None:
-        return f"{function.name}({', '.join(map(str, types))})"
-    if len(types) == 1:
-        return f"{sign}{types[0]}" if len(sign) == 1 else f"{sign} {types[0]}"
-    return f" {sign} ".join(map(str, types))
+    if sign is None or len(types) != 2:
+        words = " and ".join(dict.fromkeys(map(article, types)))
+        return fault("E207.function", span, function=sign or function.name, types=words)
+    a, b = types
+    return fault("E207", span, a=a, operator=sign, b=b)
 
 
-def _article(dtype: DType) -> str:
+def article(dtype: DType) -> str:
+    """A type in a sentence: `an i32`, `a real number`."""
     names = {"integer": "an integer", "index": "an index", "real": "a real number"}
     names |= {"imaginary": "a complex number"}
-    vowel = dtype.name[0] in "aiu8" or dtype.name.startswith("f")
+    vowel = dtype.name[0] in "aif" or dtype.name == "u8"
     return names.get(dtype.name, f"{'an' if vowel else 'a'} {dtype}")

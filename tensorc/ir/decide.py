@@ -12,6 +12,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tensorc.ir import polynomial as p
+from tensorc.ir.build import dimension
+from tensorc.ir.diagnostics import fault
 from tensorc.ir.integers import Integers
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.ranges import Ranges
@@ -212,19 +214,21 @@ def _failed(
     point: Mapping[str, int],
     extents: Mapping[str, int],
 ) -> Diagnostic:
-    at = ", ".join(f"{name}={value}" for name, value in point.items())
-    sizes = ", ".join(
-        f"|{symbol.name}|={extents[symbol.name]}"
-        for symbol in sorted(p.symbols(condition.value) | p.symbols(condition.limit), key=str)
-        if symbol.kind == "extent"
+    symbols = sorted(p.symbols(condition.value) | p.symbols(condition.limit), key=str)
+    sizes = [f"{symbol}={extents[symbol.name]}" for symbol in symbols if symbol.kind == "extent"]
+    at = [f"{name}={value}" for name, value in point.items()]
+    return fault(
+        "E216",
+        condition.span,
+        found=", ".join((*sizes, *at)),
+        access=condition.what,
+        value=reached,
+        dim=dimension(condition.limit),
+        extent=limit,
+        sizes="",
     )
-    where = f" at {at}" if at else ""
-    message = f"{condition.what} reaches {reached}{where}; the dimension has extent {limit}"
-    do = "pass sizes that fit, or add a where or clamp"
-    return Diagnostic("E216", message, condition.span, sizes, f"0 to {limit - 1}", do)
 
 
 def _undecided(condition: Condition, points: int) -> Diagnostic:
-    message = f"{condition.what} could not be shown to stay in range: {points} points to try"
-    allowed = f"{MOST_POINTS} points"
-    return Diagnostic("E217", message, condition.span, allowed=allowed, do="add a where or clamp")
+    limit = f"{MOST_POINTS} points"
+    return fault("E217", condition.span, access=condition.what, points=points, limit=limit)

@@ -20,6 +20,7 @@ from tensorc.ir import constants, elementwise, reductions
 from tensorc.ir.dtypes import BOOL, F32, F64, I32, INDEX, DType, settled, value_of
 from tensorc.ir.exact import Pi, rational
 from tensorc.ir.functions import ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, Reducer, Typing, accumulator
+from tensorc.ir.node import postorder
 from tensorc.ir.rounding import Array, nearest, numpy_dtype, round_exact, round_to
 from tensorc.ir.tensor import (
     Apply,
@@ -114,6 +115,10 @@ class Evaluator:
     def value(self, expr: Expr, wanted: DType, scope: Scope) -> Found:
         """`expr` as a value of type `wanted` (INDEX: an integer without width), at every point of
         `scope`. Iterates over the DAG; only reductions recurse."""
+        for item in postorder((expr,)):  # facts of children first, so that they do not recurse
+            if isinstance(item, Expr):
+                value_type(item)
+                free_indices(item)
         stack = [(expr, wanted)]
         while stack:
             item, want = stack[-1]

@@ -12,12 +12,16 @@ PROGRAM_FAULTS: dict[str, Entry] = {
         "A walk over a part of a dimension is an expression, and is checked to stay inside.",
         Message(
             "{index} is {here} here and {there} at {place}",
-            do="use another name, or for a part of the dimension write {index} + 0",
+            do="use another name: within an op a name has one extent",
         ),
         {
             "bare": Message(
                 "{index} has extent {extent}, but dimension {axis} of {name} has {size}",
                 do="use the dimension's own name, or for a part of it write {index} + 0",
+            ),
+            "left": Message(
+                "{index} has extent {extent}, but dimension {axis} of {name} has {size}",
+                do="use the dimension's own name, or an index of that extent",
             ),
             "call": Message(
                 "{index} is {here} in {array} and {there} in {other}",
@@ -26,6 +30,9 @@ PROGRAM_FAULTS: dict[str, Entry] = {
             "fixed": Message(
                 "{index} is {here} in {array}, and {there} by the program",
                 do="pass an array of that shape",
+            ),
+            "rows": Message(
+                "{name} is declared with {declared} rows along dimension {axis}, and has {rows}"
             ),
         },
         wrong="op f(q: f32[m, d], k: f32[n, d]) -> s: f32[m, n]\n"
@@ -51,6 +58,11 @@ PROGRAM_FAULTS: dict[str, Entry] = {
             "{index} stands twice on the left side",
             do="use two names and a condition: select({index} == other, ..., 0)",
         ),
+        {
+            "reduction": Message(
+                "{index} stands twice in {reducer}[...]", do="name each index once"
+            ),
+        },
         wrong="op f(x: f32[n]) -> D: f32[n, n]\n  D[n, n] = x[n]",
         right="op f(x: f32[n]) -> D: f32[n, m=|n|]\n  D[n, m] = select(n == m, x[n], 0)",
     ),
@@ -60,6 +72,14 @@ PROGRAM_FAULTS: dict[str, Entry] = {
         "subscript for each of its dimensions.",
         Message("unknown tensor {name}"),
         {
+            "bare": Message("unknown tensor or index {name}"),
+            "table": Message("{name} is no number, and a table holds numbers"),
+            "rows": Message("{name} has {rank} dimensions, its rows are nested {depth} deep"),
+            "array": Message(
+                "{name} has {rank} dimensions ({dims}), the array has {count}",
+                do="pass an array of that rank",
+            ),
+            "size": Message("{name} has no size {size}"),
             "rank": Message(
                 "{name} has {rank} dimensions ({dims}), {count} subscripts given",
                 do="write one subscript for each dimension",
@@ -88,6 +108,7 @@ PROGRAM_FAULTS: dict[str, Entry] = {
         {
             "divisor": Message("{size} divides by {value}", do="pass a divisor of at least 1"),
             "kind": Message("{size} is {value}, not an integer", do="pass an integer"),
+            "const": Message("{size} is not known when sizes are", do="declare {size}: const i64"),
             "form": Message(
                 "{size} is not a size",
                 allowed="integers, |i|, const integer parameters, + - * // %, min, max",
@@ -105,7 +126,16 @@ PROGRAM_FAULTS: dict[str, Entry] = {
         "& | ^, as in Python: a <= b & c is a <= (b & c).",
         Message("{a} {operator} {b} has no type", do="cast one of them"),
         {
-            "function": Message("{function} takes no {types}", do="cast the argument"),
+            "function": Message("{function} of {types} has no type", do="cast the argument"),
+            "subscript": Message("a subscript of {name} is an integer, this is {dtype}"),
+            "accumulator": Message(
+                "{reducer} takes no accumulator type",
+                allowed="sum, prod, mean, logsumexp, softmax",
+                do="cast the operand",
+            ),
+            "bitcast": Message(
+                "bitcast from {stored} to {dtype} changes the width", do="cast to that width first"
+            ),
             "power": Message(
                 "an integer to the power {exponent} is not an integer",
                 do="cast the base: f32(...) ** {exponent}",
@@ -120,6 +150,16 @@ PROGRAM_FAULTS: dict[str, Entry] = {
         "from a subscript outside any condition. An index that is only compared or computed with "
         "has none.",
         Message("nothing fixes |{index}|", do="write {index}=size where {index} is bound"),
+        {
+            "unknown": Message(
+                "there is no index {index}, so |{index}| is nothing",
+                do="name a dimension {index}, or write {index}=size where it is bound",
+            ),
+            "itself": Message(
+                "the size of {index} depends on itself", do="state one of the sizes as a number"
+            ),
+            "call": Message("nothing fixes |{index}|", do="give the size {index}=..."),
+        },
         wrong="op f(x: f32[t]) -> y: f32[t]\n  y[t] = sum[s](select(s <= t, 1.0, 0.0))",
         right="op f(x: f32[t]) -> y: f32[t]\n  y[t] = sum[s=|t|](select(s <= t, 1.0, 0.0))",
     ),
@@ -166,7 +206,13 @@ PROGRAM_FAULTS: dict[str, Entry] = {
         "order of definitions",
         "Each name is defined once, by one equation, above every equation that reads it.",
         Message("{name} is read before it is defined", do="move its equation up"),
-        {"twice": Message("{name} is already defined", do="choose another name")},
+        {
+            "twice": Message("{name} is already defined", do="choose another name"),
+            "scalar": Message(
+                "{name} is an index of this op, so a scalar needs another name",
+                do="choose another name",
+            ),
+        },
         wrong="op f(x: f32[n]) -> y: f32[n]\n  y[n] = z[n] + 1\n  z[n] = 2 * x[n]",
         right="op f(x: f32[n]) -> y: f32[n]\n  z[n] = 2 * x[n]\n  y[n] = z[n] + 1",
     ),
@@ -188,6 +234,7 @@ PROGRAM_FAULTS: dict[str, Entry] = {
         "complex to real and number to bool lose what a reader would not expect, so they are "
         "written as casts.",
         Message("{name} is {dtype}, but its value is {value}", do="write {dtype}(...)"),
+        {"header": Message("{name} is {declared} in the header", do="leave the dtype out here")},
         wrong="op f(x: f32[n]) -> y: i32[n]\n  y[n] = x[n] / 2",
         right="op f(x: f32[n]) -> y: i32[n]\n  y[n] = i32(x[n] / 2)",
     ),

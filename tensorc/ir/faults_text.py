@@ -140,6 +140,10 @@ TEXT_FAULTS: dict[str, Entry] = {
         "Expressions are made of parameters, indices, extents and Python numbers. An array is "
         "passed as a parameter; a slice is written with an index.",
         Message("{type} is no value in an expression", do="pass it as a parameter"),
+        {
+            "dtype": Message("{type} is no storage type", do="write tc.f16, tc.i32 and so on"),
+            "index": Message("{type} is no index", do="write {form}[i, j](...) with indices alone"),
+        },
     ),
     "E115": Entry(
         "indices missing",
@@ -167,6 +171,13 @@ TEXT_FAULTS: dict[str, Entry] = {
                 do="use tc.result[{free}](...), or reduce the rest",
             ),
             "count": Message("{count} values returned, {outputs} outputs declared"),
+            "names": Message(
+                "the dimensions of {name} ({dims}) are no left side: each needs its own name",
+                do="use tc.result[i, j](...) with an index for each",
+            ),
+            "result": Message(
+                "what tc.result defines here is not returned", do="use tc.let for what is only read"
+            ),
         },
     ),
     "E117": Entry(

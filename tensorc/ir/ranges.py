@@ -1,7 +1,7 @@
 """Is 0 <= subscript < extent wherever the access is evaluated? Four verdicts (language 3).
 
 proved     it holds for all sizes;
-refuted    for all sizes there is a point, a corner of the iteration box, at which it fails;
+refuted    for all sizes it fails, at every point or at a corner of the iteration box;
 condition  it depends on sizes that a call will know;
 data       it depends on data, and the kernel compares.
 
@@ -40,10 +40,12 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The verdict on an access's dimension; if refuted, the value that a witness reaches."""
+    """The verdict on an access's dimension; if refuted, what a witness reaches and whether that is
+    below 0 (`low`) or beyond the end."""
 
     verdict: Verdict
     reach: Polynomial | None = None
+    low: bool = False
 
 
 class Ranges:
@@ -70,9 +72,9 @@ class Ranges:
         value = self.integers.polynomial(subscript)
         if self.holds(value) and self.holds(limit - 1 - value):
             return Finding(Verdict.PROVED)
-        reach = self.witness(value, limit)
-        if reach is not None:
-            return Finding(Verdict.REFUTED, reach)
+        found = self._never(value, limit) or self.witness(value, limit)
+        if found is not None:
+            return found
         return Finding(Verdict.DATA if self.on_data(value) else Verdict.CONDITION)
 
     def holds(self, goal: Polynomial) -> bool:
@@ -85,8 +87,15 @@ class Ranges:
         atoms = {atom for item in polynomials for atom in deep_atoms(item)}
         return self.vague or any(isinstance(atom, Opaque) for atom in atoms)
 
-    def witness(self, value: Polynomial, limit: Polynomial) -> Polynomial | None:
-        """The value at a corner of the box that is out of range for all sizes, guards holding."""
+    def _never(self, value: Polynomial, limit: Polynomial) -> Finding | None:
+        """Out of range at every point: then no condition, on data either, makes it right."""
+        for low, side in ((True, -value - 1), (False, value - limit)):
+            if self.holds(side):
+                return Finding(Verdict.REFUTED, value, low)
+        return None
+
+    def witness(self, value: Polynomial, limit: Polynomial) -> Finding | None:
+        """A corner of the box that is out of range for all sizes, its guards holding."""
         conditions = [value, *self.facts]
         if (
             self.choices
@@ -99,20 +108,21 @@ class Ranges:
             return None
         for corner in range(1 << len(names)):
             ends = {name: corner >> at & 1 == 1 for at, name in enumerate(names)}
-            reach = self._outside(value, limit, ends)
-            if reach is not None:
-                return reach
+            found = self._outside(value, limit, ends)
+            if found is not None:
+                return found
         return None
 
     def _outside(
         self, value: Polynomial, limit: Polynomial, ends: Mapping[str, bool]
-    ) -> Polynomial | None:
+    ) -> Finding | None:
         there = self._at(value, ends)
         proof = _Proof(self.integers)
-        if not any(proof.goal(side, (), (), 0) for side in (-there - 1, there - limit)):
+        low = proof.goal(-there - 1, (), (), 0)
+        if not low and not proof.goal(there - limit, (), (), 0):
             return None
         met = all(proof.goal(self._at(fact, ends), (), (), 0) for fact in self.facts)
-        return there if met else None
+        return Finding(Verdict.REFUTED, there, low) if met else None
 
     def _at(self, value: Polynomial, ends: Mapping[str, bool]) -> Polynomial:
         def end(atom: p.Atom) -> Polynomial | None:
@@ -135,6 +145,8 @@ class _Proof:
         self, goal: Polynomial, facts: Case, choices: Sequence[tuple[Case, ...]], splits: int
     ) -> bool:
         """goal >= 0 under `facts` and one case of each of `choices`."""
+        if any((fact.constant or 0) < 0 for fact in facts):
+            return True  # the access is never evaluated
         if self._plainly(goal, facts):
             return True
         if splits:

@@ -22,6 +22,8 @@ def reduce(name: str, body: Array, selected: Array | None, ordered: bool) -> Arr
     Sums, products, means, logsumexp and softmax accumulate in the body's element type; argmax and
     argmin give int64.
     """
+    if selected is not None:
+        body = np.broadcast_to(body, np.broadcast_shapes(body.shape, selected.shape))
     with np.errstate(all="ignore"):
         return np.asarray(TABLE[name](body, selected, ordered))
 

@@ -14,7 +14,9 @@ from operator import index as as_int
 
 from tensorc.errors import ArgumentError
 from tensorc.ir import polynomial as p
+from tensorc.ir.build import dimensions
 from tensorc.ir.decide import decide
+from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import BOOL, DType
 from tensorc.ir.functions import ARGMAX, ARGMIN
 from tensorc.ir.integers import scalars_of
@@ -56,7 +58,6 @@ def check_intermediates(
     program: Program, extents: Mapping[str, int], limit: int = LIMIT, only: Sequence[str] = ()
 ) -> None:
     """E302 where a named intermediate (of `only`, if given) is over `limit` bytes by itself."""
-    values = {Symbol(name, "extent"): size for name, size in extents.items()}
     outputs = {item.tensor.name for item in program.outputs}
     faults: list[Diagnostic] = []
     for equation in program.equations:
@@ -65,13 +66,7 @@ def check_intermediates(
             continue
         shape = tuple(extents[index] for index in equation.indices)
         faults += _over("E302", equation.tensor, shape, limit)
-    del values
     _refuse(faults)
-
-
-def evaluate(size: Polynomial, values: Mapping[Symbol, int]) -> int:
-    """The exact value of a size. KeyError: a symbol without value."""
-    return p.evaluate(size, values)
 
 
 class _Binding:
@@ -102,8 +97,7 @@ class _Binding:
     def _given(self, name: str, value: object) -> Iterator[Diagnostic]:
         number = _integer(value)
         if number is None:
-            message = f"{name} is {value!r}, not an integer"
-            yield Diagnostic("E206", message, found=repr(value), do="pass an integer")
+            yield fault("E206.kind", size=name, value=repr(value))
             return
         constant = any(item.tensor.name == name and item.const for item in self.program.parameters)
         if constant:
@@ -115,14 +109,19 @@ class _Binding:
                 self._set(Symbol(name, "extent"), number, "the given sizes")
         else:
             known = ", ".join(self.program.extent_of)
-            message = f"{self.program.name} has no size {name}"
-            yield Diagnostic("E204", message, found=name, allowed=known)
+            yield fault("E204.size", allowed=known, name=self.program.name, size=name)
 
     def _array(self, item: Declaration, shape: tuple[int, ...]) -> Iterator[Diagnostic]:
         name, dims = item.tensor.name, item.tensor.shape
         if len(shape) != len(dims):
-            message = f"{name} has {len(dims)} dimensions, the array has {len(shape)}"
-            yield Diagnostic("E204", message, item.span, str(shape), _dims(item))
+            yield fault(
+                "E204.array",
+                item.span,
+                name=name,
+                rank=len(dims),
+                dims=dimensions(item.tensor),
+                count=len(shape),
+            )
             return
         for size, extent in zip(shape, dims, strict=True):
             symbol = self._symbol(extent)
@@ -132,10 +131,15 @@ class _Binding:
             if known is None:
                 self._set(symbol, int(size), name)
             elif known != size:
-                here, there = f"{size} in {name}", f"{known} in {self.origin[symbol]}"
-                message = f"{symbol.name} is {here} and {there}"
-                do = "pass arrays that agree, or declare two names"
-                yield Diagnostic("E201", message, item.span, str(size), str(known), do)
+                yield fault(
+                    "E201.call",
+                    item.span,
+                    index=symbol.name,
+                    here=size,
+                    array=name,
+                    there=known,
+                    other=self.origin[symbol],
+                )
 
     def _symbol(self, extent: Polynomial) -> Symbol | None:
         """The symbol if an extent is one."""
@@ -161,11 +165,9 @@ class _Binding:
         needed = {symbol for size in sizes for symbol in p.symbols(size)}
         for symbol in sorted(needed - set(self.values), key=str):
             if symbol.kind == "parameter":
-                message = f"the const parameter {symbol.name} has no value"
-                yield Diagnostic("E225", message, do=f"give {symbol.name}=…")
+                yield fault("E225", name=symbol.name)
             else:
-                message = f"nothing fixes |{symbol.name}|"
-                yield Diagnostic("E214", message, do=f"give the size {symbol.name}=…")
+                yield fault("E214.call", index=symbol.name)
 
     def impossible(self) -> Iterator[Diagnostic]:
         """Divisors below 1 and negative sizes; a size with a bad divisor is not evaluated."""
@@ -174,12 +176,11 @@ class _Binding:
             value = p.evaluate(divisor, self.values)
             if value < 1:
                 bad.add(name)
-                message = f"the size {name} is divided by {divisor} = {value}"
-                yield Diagnostic("E206", message, found=str(value), allowed="1 or more")
+                yield fault("E206.divisor", size=name, value=f"{divisor} = {value}")
         for name, size in self._sizes():
             value = p.evaluate(size, self.values)
             if value < 0 and not bad:
-                yield _negative(f"{name} = {size}" if str(size) != f"|{name}|" else name, value)
+                yield _negative(f"{name} = {size}", value)
 
     def disagreeing(self) -> Iterator[Diagnostic]:
         """Arrays and given sizes that differ from what the program makes of the others."""
@@ -189,18 +190,20 @@ class _Binding:
                 wanted = p.evaluate(extent, self.values)
                 if size != wanted and self._symbol(extent) is None:
                     name = item.dims[axis] or f"dimension {axis}"
-                    equal = "" if extent.constant is not None else f" = {extent}"
-                    message = f"{name} is {size} in {item.tensor.name}, and {wanted}{equal}"
-                    do = "pass an array of that shape"
-                    yield Diagnostic("E201", message, item.span, str(size), str(wanted), do)
+                    there = f"{wanted}" if extent.constant is not None else f"{extent} = {wanted}"
+                    array = item.tensor.name
+                    yield fault(
+                        "E201.fixed", item.span, index=name, here=size, array=array, there=there
+                    )
         for name, value in self.given.items():
             extent = self.program.extent_of.get(name)
             if extent is None or any(item.tensor.name == name for item in self.declarations):
                 continue
             wanted = p.evaluate(extent, self.values)
             if wanted != value:
-                message = f"{name} is {value} in the given sizes, and {wanted} by the program"
-                yield Diagnostic("E201", message, found=str(value), allowed=str(wanted))
+                array, there = "the given sizes", f"{extent} = {wanted}"
+                do = "give the other sizes that make it so, or leave it out"
+                yield fault("E201.fixed", do=do, index=name, here=value, array=array, there=there)
 
     def extents(self) -> dict[str, int]:
         """The value of every index's extent."""
@@ -220,17 +223,22 @@ def _over(
     """A fault if the shape has too many elements or, with a limit, bytes."""
     elements = prod(shape)
     text = " * ".join(map(str, shape)) or "1"
-    what = f"the intermediate {tensor.name} alone" if code == "E302" else tensor.name
     if elements >= MOST_ELEMENTS or max(shape, default=0) > LARGEST:
-        message = f"{what}: {text} = {elements} elements"
-        allowed = f"below {MOST_ELEMENTS} elements, {LARGEST} along one dimension"
-        yield Diagnostic(code, message, found=str(elements), allowed=allowed)
+        most = f"below {MOST_ELEMENTS} elements, {LARGEST} along one dimension"
+        yield fault(
+            code, name=tensor.name, shape=text, product=elements, unit="elements", limit=most
+        )
         return
     size = elements * storage_bytes(tensor.dtype)
     if limit is not None and size > limit:
-        message = f"{what}: {text} elements of {tensor.dtype} = {size} bytes"
-        do = "reduce before this product" if code == "E302" else "raise the limit if meant"
-        yield Diagnostic(code, message, None, f"{size} bytes", f"{limit} bytes", do)
+        yield fault(
+            code,
+            name=tensor.name,
+            shape=f"{text} of {tensor.dtype}",
+            product=size,
+            unit="bytes",
+            limit=f"{limit} bytes",
+        )
 
 
 def storage_bytes(dtype: DType) -> int:
@@ -257,9 +265,7 @@ def _empty_in(equation: Equation, extents: Mapping[str, int]) -> Iterator[Diagno
         if empty is None:
             stack.extend(children(item))
         elif isinstance(item, Reduce) and _undefined_when_empty(item):
-            message = f"{item.reducer} over {empty}, whose extent is 0, has no value"
-            do = f"pass at least one element along {empty}"
-            yield Diagnostic("E205", message, equation.span, do=do)
+            yield fault("E205", equation.span, reduction=item.reducer, index=empty)
 
 
 def _empty_index(item: Node, extents: Mapping[str, int]) -> str | None:
@@ -292,7 +298,7 @@ def _out_of_range(
 
 
 def _negative(what: str, value: int) -> Diagnostic:
-    return Diagnostic("E206", f"the size {what} is {value}, negative", found=str(value))
+    return fault("E206", size=what, value=value)
 
 
 def _integer(value: object) -> int | None:
@@ -303,10 +309,6 @@ def _integer(value: object) -> int | None:
         return as_int(value)  # type: ignore[arg-type]  # that is the question
     except TypeError:
         return None
-
-
-def _dims(item: Declaration) -> str:
-    return f"({', '.join(map(str, item.tensor.shape))})"
 
 
 def _refuse(faults: Iterator[Diagnostic] | Sequence[Diagnostic]) -> None:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tensorc.ir import syntax as s
-from tensorc.ir.build import Builder
+from tensorc.ir.build import Builder, dimension
+from tensorc.ir.diagnostics import fault
 from tensorc.ir.functions import FUNCTIONS
 from tensorc.ir.integers import Integers
 from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.print_tensor import show
 from tensorc.ir.ranges import Finding, Ranges, Verdict
 from tensorc.ir.source import Diagnostic, Place
 from tensorc.ir.tensor import Apply, Check, Condition, Expr, Position, Read, free_indices
@@ -150,7 +152,7 @@ class Accesses:
             case Verdict.PROVED:
                 pass
             case Verdict.REFUTED:
-                self.report(out_of_range(read, axis, finding.reach, self.extents, span))
+                self.report(out_of_range(read, axis, finding, span))
             case Verdict.CONDITION:
                 self._condition(read, axis, context, span)
             case Verdict.DATA:
@@ -160,7 +162,7 @@ class Accesses:
         value = self.ranges(context).integers.polynomial(read.subscripts[axis])
         names = tuple(name for name in self.extents if name in context.scope)
         limit = read.tensor.shape[axis]
-        what = access_text(read)
+        what = show(read)
         self.conditions.setdefault(Condition(value, limit, names, context.guards, what, span))
 
 
@@ -176,26 +178,16 @@ def _add(contexts: list[Context], new: Context) -> None:
         contexts[:] = [Context(scope, tuple(common), exact=False)]
 
 
-def access_text(read: Read) -> str:
-    """The access as the language writes it."""
-    from tensorc.ir.print_tensor import show
-
-    return show(read)
-
-
-def out_of_range(
-    read: Read,
-    axis: int,
-    reach: Polynomial | None,
-    extents: Mapping[str, Polynomial],
-    span: Place,
-) -> Diagnostic:
-    """E215: where the access reaches, and where its dimension ends."""
-    from tensorc.ir.print_tensor import show
-
-    name, size = read.tensor.name, read.tensor.shape[axis]
-    dim = f"dimension {axis}"
-    sub = show(read.subscripts[axis])
-    message = f"{name} is read at {sub}, which reaches {reach}, but {dim} has extent {size}"
-    do = f"add a where, or clamp({sub}, 0, {size - 1})"
-    return Diagnostic("E215", message, span, str(reach), f"0 to {size - 1}", do)
+def out_of_range(read: Read, axis: int, finding: Finding, span: Place) -> Diagnostic:
+    """E215: how far the access reaches, and where its dimension ends."""
+    size = read.tensor.shape[axis]
+    dim = dimension(size)
+    return fault(
+        "E215.low" if finding.low else "E215",
+        span,
+        name=read.tensor.name,
+        subscript=show(read.subscripts[axis]),
+        reach=finding.reach,
+        dim=dim if dim.isidentifier() else axis,
+        bound=size - 1,
+    )

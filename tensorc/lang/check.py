@@ -15,6 +15,7 @@ from tensorc.errors import NotationError
 from tensorc.ir import polynomial as p
 from tensorc.ir import syntax as s
 from tensorc.ir.build import Builder, literal_fault, nearest, stores
+from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import DType, settled
 from tensorc.ir.integers import scalars_of
 from tensorc.ir.node import postorder
@@ -124,11 +125,6 @@ class OperatorCheck:
             warnings=tuple(warnings(self.operator, program)),
         )
 
-    def _fault(
-        self, code: str, message: str, span: Place, found: str = "", allowed: str = "", do: str = ""
-    ) -> None:
-        self.faults.append(Diagnostic(code, message, span, found, allowed, do))
-
     # The scope in which expressions are built.
 
     def tensor(self, name: str) -> Tensor | None:
@@ -145,18 +141,15 @@ class OperatorCheck:
         """E220 for what is defined later, E202 for a subscript-like name, else E204."""
         later = next((item for item in self.operator.statements if item.name == name), None)
         if later is not None:
-            message = f"{name} is read before it is defined"
             places = (("defined here", later.name_span),)
-            return Diagnostic("E220", message, span, do="define it first", related=places)
+            return fault("E220", span, related=places, name=name)
         if any(output.name == name for output in self.operator.outputs):
-            return Diagnostic("E220", f"{name} is read before it is defined", span)
+            return fault("E220", span, name=name, do="define it first")
         known = {*self.visible, *self.tables, *(self.extents.order if bare else ())}
         near = nearest(name, known)
-        kind = "tensor or index" if bare else "tensor"
-        allowed = ", ".join(sorted(known))
         do = f"did you mean {near}?" if near else ""
-        message = f"there is no {kind} {name}"
-        return Diagnostic("E204", message, span, found=name, allowed=allowed, do=do)
+        code = "E204.bare" if bare else "E204"
+        return fault(code, span, allowed=", ".join(sorted(known)), do=do, name=name)
 
     # Names and declarations.
 
@@ -169,20 +162,15 @@ class OperatorCheck:
             if not item.dimensions:
                 self._not_an_index(item.name, item.span)
 
-    def _again(self, name: str, span: Place, what: str = "is declared twice") -> None:
-        table = self.tables.get(name)
+    def _again(self, name: str, span: Place) -> None:
         first = self.places.get(name)
-        message = f"{name} is a table of this file" if table and not first else f"{name} {what}"
         related = (("first here", first),) if first else ()
-        self.faults.append(
-            Diagnostic("E220", message, span, do="choose another name", related=related)
-        )
+        self.faults.append(fault("E220.twice", span, related=related, name=name))
 
     def _not_an_index(self, name: str, span: Place) -> None:
         if name in self.extents.order:
             place = (("an index here", self.extents.order[name]),)
-            message = f"{name} is an index of this op, so a scalar needs another name"
-            self.faults.append(Diagnostic("E220", message, span, related=place))
+            self.faults.append(fault("E220.scalar", span, related=place, name=name))
 
     def _declare(self, item: Parameter) -> Declaration:
         shape = [self._or_unknown(size) for size in self.shapes.declared(item)]
@@ -204,7 +192,7 @@ class OperatorCheck:
         if not names:
             self._not_an_index(statement.name, statement.name_span)
         for binding in s.repeated(statement.left):
-            self._fault("E203", f"{binding.name} stands twice on the left side", binding.span)
+            self.faults.append(fault("E203", binding.span, index=binding.name))
         body = self.builder.build(statement.body)
         output = self._output(statement.name)
         if output is not None:
@@ -224,12 +212,11 @@ class OperatorCheck:
         name, span = statement.name, statement.name_span
         if any(item.name == name for item in self.operator.parameters):
             related = (("declared here", self.places[name]),)
-            message = f"{name} is a parameter; it cannot be defined"
-            self.faults.append(Diagnostic("E221", message, span, related=related))
+            self.faults.append(fault("E221.parameter", span, related=related, name=name))
         elif name in self.visible or name in self.tables:
             earlier = next(item for item in self.operator.statements if item.name == name)
             self.places[name] = earlier.name_span
-            self._again(name, span, "is defined twice")
+            self._again(name, span)
 
     def _output(self, name: str) -> Parameter | None:
         return next((item for item in self.operator.outputs if item.name == name), None)
@@ -238,30 +225,46 @@ class OperatorCheck:
         """An output's equation has its rank, its extents and no other dtype."""
         rank, given = len(output.dimensions), len(statement.left)
         if rank != given:
-            message = f"{output.name} has {rank} dimensions, {given} indices on the left"
-            self._fault("E204", message, statement.name_span, found=str(given), allowed=str(rank))
+            dims = ", ".join(str(dim.name or "a number") for dim in output.dimensions)
+            self.faults.append(
+                fault(
+                    "E204.left",
+                    statement.name_span,
+                    name=output.name,
+                    rank=rank,
+                    dims=dims,
+                    count=given,
+                )
+            )
         if statement.dtype is not None and statement.dtype is not output.dtype:
-            message = f"{output.name} is declared {output.dtype} in the header"
-            self._fault("E222", message, statement.name_span, found=str(statement.dtype))
+            self.faults.append(
+                fault("E222.header", statement.name_span, name=output.name, declared=output.dtype)
+            )
         sizes_there = self.shapes.declared(output)
-        for binding, size, dim in zip(statement.left, sizes_there, output.dimensions, strict=False):
-            self._same(binding.name, binding.span, size, dim.span)
+        for axis, (binding, size) in enumerate(zip(statement.left, sizes_there, strict=False)):
+            self._same("E201.left", binding, size, output.name, axis)
 
-    def _same(self, name: str, span: Place, size: Polynomial | None, other: Place) -> None:
-        own = self.extents.known.get(name)
+    def _same(
+        self, code: str, index: s.Name | s.Binding, size: Polynomial | None, name: str, axis: int
+    ) -> None:
+        """An index that stands for a whole dimension has its extent (language 2.4)."""
+        own = self.extents.known.get(index.name)
         if own is None or size is None or own is size:
             return
-        origin = self.extents.origin[name]
-        related = ((f"|{name}| is {own} from here", origin), (f"{size} is declared here", other))
+        places = self._dimension_places(name)
+        related = [(f"the extent of {index.name}", self.extents.origin[index.name])]
+        if axis < len(places):
+            related.append((f"dimension {axis} of {name}", places[axis]))
         self.faults.append(
-            Diagnostic(
-                "E201",
-                f"{name} is {own} here and {size} there",
-                span,
-                found=str(own),
-                allowed=str(size),
-                do=f"for a part of the dimension write {name} + 0",
-                related=related,
+            fault(
+                code,
+                index.span,
+                related=tuple(related),
+                index=index.name,
+                extent=own,
+                axis=axis,
+                name=name,
+                size=size,
             )
         )
 
@@ -281,14 +284,13 @@ class OperatorCheck:
 
     def _stored(self, statement: Statement, body: Expr, dtype: DType) -> Expr | None:
         """The body with the movable rounding of a declared type that is not its own."""
-        fault = literal_fault(body, dtype, statement.body.span)
-        own = settled(value_type(body))
-        if fault is None and not stores(own, dtype):
-            message = f"{statement.name} is {dtype}, and the right side is {own}"
-            do = f"write {dtype}(…)" if dtype.name != "bool" else "write … != 0"
-            fault = Diagnostic("E222", message, statement.body.span, str(own), str(dtype), do)
-        if fault is not None:
-            self.faults.append(fault)
+        span, own = statement.body.span, settled(value_type(body))
+        wrong = literal_fault(body, dtype, span)
+        if wrong is None and not stores(own, dtype):
+            do = "write ... != 0" if dtype.name == "bool" else ""
+            wrong = fault("E222", span, do=do, name=statement.name, dtype=dtype, value=own)
+        if wrong is not None:
+            self.faults.append(wrong)
             return None
         return body if own is dtype else Round(dtype, body)
 
@@ -297,14 +299,10 @@ class OperatorCheck:
         left = {binding.name: binding for binding in statement.left}
         missing = sorted(free_indices(body) - set(left))
         for name in missing:
-            span = self._occurrence(statement.body, name)
-            do = "reduce it or add it to the left"
-            self._fault("E202", f"{name} is free here and not on the left", span, do=do)
-        for name in set(left) - free_indices(body):
+            self.faults.append(fault("E202", self._occurrence(statement.body, name), index=name))
+        for name in sorted(set(left) - free_indices(body)):
             if any(isinstance(e, Reduce) and name in e.indices for e in postorder([body])):
-                message = f"{name} is on the left, and the right side only reduces it"
-                do = f"rename the reduced index, or multiply by |{name}| if meant"
-                self._fault("E218", message, left[name].span, do=do)
+                self.faults.append(fault("E218", left[name].span, index=name))
                 return False
         return not missing
 
@@ -320,19 +318,17 @@ class OperatorCheck:
     def _undefined(self) -> None:
         for output in self.operator.outputs:
             if output.name not in {item.name for item in self.operator.statements}:
-                message = f"{output.name} is an output and is never defined"
-                do = f"add an equation {output.name}[…] = …"
-                self._fault("E221", message, output.span, do=do)
+                names = [dim.name or f"i{axis}" for axis, dim in enumerate(output.dimensions)]
+                left = f"[{', '.join(names)}]" if names else ""
+                self.faults.append(fault("E221", output.span, name=output.name, left=left))
 
     def _bare_subscripts(self) -> None:
         """A bare index means the whole dimension (language 2.4)."""
         for access in self._accesses():
-            places = self._dimension_places(access.name)
             sizes_there = self.shapes.of(access.name)
-            for number, (sub, size) in enumerate(zip(access.subscripts, sizes_there, strict=False)):
+            for axis, (sub, size) in enumerate(zip(access.subscripts, sizes_there, strict=False)):
                 if isinstance(sub, s.Name) and self.index(sub.name):
-                    place = places[number] if number < len(places) else access.span
-                    self._same(sub.name, sub.span, size, place)
+                    self._same("E201.bare", sub, size, access.name, axis)
 
     def _accesses(self) -> Iterator[s.Access]:
         seen: set[int] = set()

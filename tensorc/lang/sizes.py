@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorc.ir import syntax as s
+from tensorc.ir.build import article
+from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import INTEGER
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.source import Diagnostic, Place
@@ -25,8 +27,7 @@ def faults(operator: Operator, extents: Extents) -> Iterator[Diagnostic]:
         yield from _size(name, size, span, extents)
     for name, span in extents.order.items():
         if name not in extents.known and name not in extents.stated:
-            message = f"nothing fixes |{name}|"
-            yield Diagnostic("E214", message, span, do=f"write {name}=size where it is bound")
+            yield fault("E214", span, index=name)
     yield from _conflicts(extents)
 
 
@@ -50,16 +51,14 @@ def _size(name: str, size: s.Syntax, span: Place, extents: Extents) -> Iterator[
         return
     value = extents.size(size)
     if value is None:
-        message = f"nothing fixes |{name}|: its size depends on itself"
-        yield Diagnostic("E214", message, span, do="state one of the sizes as a number")
+        yield fault("E214.itself", span, index=name)
         return
     if value.constant is not None and value.constant < 0:
-        message = f"the size {name} = {value.constant} is negative"
-        yield Diagnostic("E206", message, size.span, str(value.constant), "0 or more")
+        yield fault("E206", size.span, size=name, value=value.constant, do="state a size >= 0")
     for divisor, place in divisors(size, extents):
         if divisor.constant is not None and divisor.constant < 1:
-            message = f"a size is divided by {divisor.constant}"
-            yield Diagnostic("E206", message, place, str(divisor.constant), "1 or more")
+            do = "divide by at least 1"
+            yield fault("E206.divisor", place, do=do, size=name, value=divisor.constant)
 
 
 def divisors(size: s.Syntax, extents: Extents) -> Iterator[tuple[Polynomial, Place]]:
@@ -90,26 +89,21 @@ def open_divisors(operator: Operator, extents: Extents) -> Iterator[tuple[Polyno
 
 def _not_a_size(size: s.Syntax, extents: Extents) -> Diagnostic | None:
     """The first part that no size is made of."""
-    made = "integers, extents, const integer parameters, + - * // %, min, max"
     for item in s.postorder(size):
         match item:
             case s.SizeOf(name, span) if name not in extents.order:
-                message = f"nothing fixes |{name}|: no dimension and no index has this name"
-                return Diagnostic("E214", message, span)
+                return fault("E214.unknown", span, index=name)
             case s.Name(name, span) if name not in extents.scalars:
-                do = f"write |{name}|" if name in extents.order else f"declare {name}: const i64"
-                message = f"{name} is not known when sizes are"
-                return Diagnostic("E206", message, span, name, made, do)
+                do = f"write |{name}|" if name in extents.order else ""
+                return fault("E206.const", span, do=do, size=name)
             case s.Constant(literal, span) if literal.dtype is not INTEGER:
-                message = "a size is an integer"
-                return Diagnostic("E206", message, span, str(literal.dtype), made)
+                return fault("E206.form", span, size=article(literal.dtype))
             case s.Call(name, _, span) if name not in _ALLOWED:
-                message = f"{name} is not an operation of sizes"
-                return Diagnostic("E206", message, span, name, made)
+                return fault("E206.form", span, size=f"the operation {name}")
             case s.Access(_, _, span) | s.Chain(_, _, span) | s.Convert(_, _, _, span):
-                return Diagnostic("E206", "this is not a size", span, allowed=made)
+                return fault("E206.form", span, size="this expression")
             case s.Reduction(span=span):
-                return Diagnostic("E206", "this is not a size", span, allowed=made)
+                return fault("E206.form", span, size="a reduction")
             case _:
                 pass
     return None
@@ -122,12 +116,5 @@ def _conflicts(extents: Extents) -> Iterator[Diagnostic]:
         for size, span in stated:
             value = extents.size(size)
             if value is not None and first is not None and value is not first:
-                yield Diagnostic(
-                    "E201",
-                    f"{name} is {value} here and {first} there",
-                    span,
-                    found=str(value),
-                    allowed=str(first),
-                    do="an index has one extent within an op; use another name",
-                    related=(("the other size", extents.origin[name]),),
-                )
+                place = extents.origin[name].resolve().place
+                yield fault("E201", span, index=name, here=value, there=first, place=place)

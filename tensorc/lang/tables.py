@@ -8,6 +8,7 @@ from math import prod
 from tensorc.ir import polynomial as p
 from tensorc.ir import syntax as s
 from tensorc.ir.build import Builder, literal_fault, stores
+from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import INTEGER, settled
 from tensorc.ir.source import Diagnostic, Place
 from tensorc.ir.tensor import Expr, Table, Tensor, value_type
@@ -29,7 +30,7 @@ class _Closed:
 
     def missing(self, name: str, span: Place, bare: bool) -> Diagnostic:
         """E204: nothing is defined here."""
-        return Diagnostic("E204", f"a table holds numbers, {name} is none", span)
+        return fault("E204.table", span, name=name)
 
 
 def check_tables(module: Module, report: Report) -> dict[str, Table]:
@@ -38,7 +39,7 @@ def check_tables(module: Module, report: Report) -> dict[str, Table]:
     for constants in module.tables:
         name = constants.parameter.name
         if name in found:
-            report(Diagnostic("E220", f"{name} is defined twice", constants.parameter.span))
+            report(fault("E220.twice", constants.parameter.span, name=name))
         table = _table(constants, report)
         if table is not None:
             found.setdefault(name, table)
@@ -62,14 +63,19 @@ def _shaped(constants: Constants, report: Report) -> bool:
     """The rows are as deep as there are dimensions and as long as the numbers say."""
     name, dims, shape = constants.parameter.name, constants.parameter.dimensions, constants.shape
     if len(dims) != len(shape) or prod(shape) != len(constants.entries):
-        message = f"{name} has {len(dims)} dimensions, its rows have {len(shape)}"
-        report(Diagnostic("E204", message, constants.span, str(len(shape)), str(len(dims))))
+        report(
+            fault(
+                "E204.rows", constants.parameter.span, name=name, rank=len(dims), depth=len(shape)
+            )
+        )
         return False
-    wrong = [(dim, n) for dim, n in zip(dims, shape, strict=True) if _number(dim) not in (None, n)]
-    for dim, size in wrong:
-        message = f"{name} has {size} rows where {_number(dim)} are declared"
-        report(Diagnostic("E201", message, dim.span, str(size), str(_number(dim))))
-    return not wrong
+    right = True
+    for axis, (dim, rows) in enumerate(zip(dims, shape, strict=True)):
+        declared = _number(dim)
+        if declared is not None and declared != rows:
+            report(fault("E201.rows", dim.span, name=name, declared=declared, axis=axis, rows=rows))
+            right = False
+    return right
 
 
 def _number(dim: Dimension) -> int | None:
@@ -86,12 +92,12 @@ def _entry(entry: s.Syntax, constants: Constants, builder: Builder, report: Repo
     expr, dtype = builder.build(entry), constants.parameter.dtype
     if expr is None:
         return None
-    fault = literal_fault(expr, dtype, entry.span)
+    wrong = literal_fault(expr, dtype, entry.span)
     own = settled(value_type(expr))
-    if fault is None and not stores(own, dtype):
-        message = f"{constants.parameter.name} is {dtype}, this entry is {own}"
-        fault = Diagnostic("E222", message, entry.span, str(own), str(dtype))
-    if fault is not None:
-        report(fault)
+    if wrong is None and not stores(own, dtype):
+        name = constants.parameter.name
+        wrong = fault("E222", entry.span, name=name, dtype=dtype, value=own)
+    if wrong is not None:
+        report(wrong)
         return None
     return expr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorc.ir import syntax as s
+from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import BOOL, integer_range
 from tensorc.ir.intervals import usual_interval
 from tensorc.ir.node import postorder
@@ -29,8 +30,7 @@ def _unused(operator: Operator, program: Program) -> Iterator[Diagnostic]:
         elsewhere = {dim.name for other in others for dim in other.dimensions}
         only = {dim.name for dim in item.dimensions} - elsewhere
         if item.name not in read and item.name not in mentioned and not only & mentioned:
-            message = f"the parameter {item.name} is never read"
-            yield Diagnostic("W201", message, item.span, do="remove it, or read it")
+            yield fault("W201", item.span, name=item.name)
 
 
 def _mentioned(operator: Operator) -> Iterator[str]:
@@ -57,9 +57,9 @@ def _narrowing(operator: Operator, program: Program) -> Iterator[Diagnostic]:
                 known = usual_interval(arg)
                 if known is not None and not (low <= known[0] and known[1] <= high):
                     name = equation.tensor.name
-                    message = f"{name} is {dtype}, and its value may not fit"
                     found, allowed = f"{known[0]} to {known[1]}", f"{low} to {high}"
-                    do = f"write {dtype}(…) to say that it wraps"
-                    yield Diagnostic("W202", message, places[name], found, allowed, do)
+                    yield fault(
+                        "W202", places[name], found=found, allowed=allowed, name=name, dtype=dtype
+                    )
             case _:
                 pass

@@ -1,0 +1,273 @@
+"""Operators as Python objects: `tc.op`, `tc.load`, `tc.loads`, and what they return.
+
+An `Op` knows its program and how to call it; it computes nothing. Tracing and checking happen on
+first use, compiling and running in `tensorc.compiler`, which is imported when something runs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+from tensorc.errors import NotationError
+from tensorc.ir.source import Source
+from tensorc.lang.spot import Spot, here, is_ours, raised
+from tensorc.lang.value import Expr, Index, Tensor
+
+if TYPE_CHECKING:
+    from tensorc.ir.tensor import Program
+    from tensorc.lang.surface import Operator
+
+Function = Callable[..., object]
+
+
+class Once:
+    """A program that is made on first use, by one thread; a failure is raised at every use."""
+
+    def __init__(self, make: Callable[[], Program]) -> None:
+        self._make = make
+        self._made: Program | None = None
+        self._busy = False
+        self._lock = threading.RLock()
+
+    def get(self) -> Program:
+        """The program. Raises NotationError, also where making it needs itself."""
+        if self._made is None:
+            with self._lock:
+                if self._made is None:
+                    self._made = self._first()
+        return self._made
+
+    def _first(self) -> Program:
+        if self._busy:
+            raise _between(here())
+        self._busy = True
+        try:
+            return self._make()
+        finally:
+            self._busy = False
+
+
+class Op:
+    """An operator: call it with arrays, compile it, or read its program.
+
+    `op(Q, K, V)` compiles on first use and returns the outputs in the array library of the first
+    operand: one array, or a tuple of them. Operands go by position or name. `program` is the
+    checked program, `text` its `.tc` form. Both raise NotationError if the program is wrong.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        made: Once,
+        function: Function | None = None,
+        device: str = "cpu",
+        outputs: tuple[object, ...] = (),
+        options: Mapping[str, object] | None = None,
+    ) -> None:
+        self.name = name
+        self.function = function
+        self._made, self._device = made, device
+        self._outputs, self._options = outputs, dict(options or {})
+        self._rebind: Callable[[object], Op] | None = None
+        self._attribute = ""
+        self.__doc__ = function.__doc__ if function is not None else f"The operator {name}."
+
+    @property
+    def program(self) -> Program:
+        """The checked program; made on first use."""
+        try:
+            return self._made.get()
+        except NotationError as error:
+            raise error.with_traceback(_cut(error.__traceback__)) from None
+
+    @property
+    def text(self) -> str:
+        """The program in `.tc` form; reads back to the same program."""
+        from tensorc.ir.print_tensor import show_program
+
+        return show_program(self.program)
+
+    def __call__(self, *operands: object, **named: object) -> Any:
+        """The outputs for these arrays (their library decides the type, hence Any).
+
+        Raises NotationError for the program, ArgumentError for arrays that do not fit it,
+        TypeError for operands that are missing, unknown or given twice.
+        """
+        if any(isinstance(item, Expr | Index | Tensor) for item in (*operands, *named.values())):
+            raise _between(here())
+        program = self.program
+        given = _arguments(program, operands, named)
+        return _compiler().run(program, given, self._device, self._outputs or None, self._options)
+
+    def on(self, device: str, **options: object) -> Op:
+        """The same operator on another device: "cpu", "cuda", "emulator", "interpreter"."""
+        chosen = {**self._options, **options}
+        return Op(self.name, self._made, self.function, device, self._outputs, chosen)
+
+    def into(self, *outputs: object) -> Op:
+        """The same operator, writing its outputs into these arrays."""
+        return Op(self.name, self._made, self.function, self._device, outputs, self._options)
+
+    def compile(self, **options: Any) -> Any:
+        """The compiled kernel: `op.compile(arch="sm_90a", sizes=dict(m=4096))`."""
+        return _compiler().compile(self.program, **{**self._options, **options})
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._attribute = name
+
+    def __get__(self, instance: object, owner: type | None = None) -> Op:
+        """In a class: the operator of that instance, traced with its `self`, kept with it."""
+        if instance is None or self._rebind is None:
+            return self
+        bound = self._rebind(instance)
+        kept = getattr(instance, "__dict__", None)
+        if isinstance(kept, dict) and self._attribute:
+            cast("dict[str, object]", kept)[self._attribute] = bound
+        return bound
+
+    def __repr__(self) -> str:
+        return f"<operator {self.name}>"
+
+
+def op(signature: str, name: str = "") -> Callable[[Function], Op]:
+    """Trace a function as an operator: `@tc.op("x: f32[i], y: f32[i] -> z: f32[i]")`.
+
+    The signature is the header of a `.tc` operator. It is read now, the function is traced on first
+    use. `name` is the operator's name if it is not to be the function's. Raises NotationError for
+    the signature, or where it disagrees with the function's parameters (E116).
+    """
+    spot = here()
+    if not isinstance(signature, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        wanted = 'write @tc.op("x: f32[i] -> y: f32[i]")'
+        raise raised("E108", spot, what="a signature", token="a function", do=wanted)
+
+    def decorate(function: Function) -> Op:
+        return _traced(signature, name, function, spot)
+
+    return decorate
+
+
+def _traced(signature: str, name: str, function: Function, spot: Spot) -> Op:
+    from tensorc.lang.headers import header, is_method
+
+    _keep_source(function)
+    declared = header(signature, name, function, spot)
+    made = Op(declared.name, Once(lambda: _program(declared, function)), function)
+    if is_method(declared, function):
+        made._rebind = lambda instance: _traced(  # pyright: ignore[reportPrivateUsage]
+            signature, name, cast(Any, function).__get__(instance), spot
+        )
+    return made
+
+
+def _program(declared: Operator, function: Function) -> Program:
+    from tensorc.lang.trace import relocate, trace
+
+    operator = trace(declared, function)
+    from tensorc.lang.check import check
+    from tensorc.lang.surface import Module
+
+    try:
+        return check(Module((), (operator,)))[0]
+    except NotationError as error:
+        raise relocate(error, operator) from None
+
+
+def _compiler() -> ModuleType:
+    return importlib.import_module("tensorc.compiler")
+
+
+def _keep_source(function: Function) -> None:
+    """Let `linecache` find sources that only a loader knows (a zip file)."""
+    module = getattr(function, "__globals__", None)
+    code = getattr(function, "__code__", None)
+    if module is not None and code is not None:
+        linecache.lazycache(code.co_filename, module)
+
+
+class Ops:
+    """The operators of one file, as attributes: `ops.attention(Q, K, V)`."""
+
+    def __init__(self, programs: list[Program]) -> None:
+        self._ops = {item.name: Op(item.name, _ready(item)) for item in programs}
+
+    def __getattr__(self, name: str) -> Op:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name in self._ops:
+            return self._ops[name]
+        near = get_close_matches(name, self._ops, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(self._ops)}"
+        raise AttributeError(f"the file has no operator {name}; {hint}")
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self._ops.values())
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._ops]
+
+
+def _ready(program: Program) -> Once:
+    return Once(lambda: program)
+
+
+def loads(text: str) -> Ops:
+    """The operators of a `.tc` text. Raises NotationError with all its faults."""
+    from tensorc.lang import read
+
+    return Ops(read(Source("<string>", text)))
+
+
+def load(path: str | os.PathLike[str]) -> Ops:
+    """The operators of a `.tc` file. Raises NotationError with all its faults, OSError."""
+    from tensorc.lang import read
+    from tensorc.lang.parse import read_source
+
+    return Ops(read(read_source(path)))
+
+
+def _arguments(
+    program: Program, operands: tuple[object, ...], named: Mapping[str, object]
+) -> dict[str, object]:
+    """Operands by the names of the parameters, as Python binds a call."""
+    names = [item.tensor.name for item in program.parameters]
+    call = f"{program.name}({', '.join(names)})"
+    if len(operands) > len(names):
+        raise TypeError(f"{call} takes {len(names)} operands, {len(operands)} given")
+    given = dict(zip(names, operands, strict=False))
+    for name, value in named.items():
+        if name not in names or name in given:
+            raise TypeError(f"{call}: {name} is {'given twice' if name in names else 'unknown'}")
+        given[name] = value
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise TypeError(f"{call}: {', '.join(missing)} not given")
+    return given
+
+
+def _between(spot: Spot) -> NotationError:
+    core = "write a plain Python function and call it in both"
+    return raised("E118", spot, form="a call between operators", core=core)
+
+
+def _cut(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback without our own frames."""
+    frames: list[TracebackType] = []
+    while trace is not None:
+        if not is_ours(trace.tb_frame):
+            frames.append(trace)
+        trace = trace.tb_next
+    cut: TracebackType | None = None
+    for item in reversed(frames):
+        cut = TracebackType(cut, item.tb_frame, item.tb_lasti, item.tb_lineno)
+    return cut

@@ -347,7 +347,7 @@ class Expressions:
         """Store a value, rounded to the tensor's type, in the lanes inside the domain."""
         lane = self.lane_index(subscripts)
         offset, run = self.offset(tensor, subscripts, None, lane)
-        lanes = self.lanes_of(lane) if run and lane else offset.lanes
+        lanes = self.lanes_of(lane) if lane else 1
         stored = narrowed(self.b, value, tensor.dtype)
         if tensor.dtype is BOOL:
             stored = self.b.convert("zext", stored, I8)

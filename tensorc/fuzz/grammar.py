@@ -245,6 +245,8 @@ def function(scope: Scope, family: str, depth: int) -> Expr:
     if family == "bool":
         return condition(scope) if chance(scope.chooser, 7) else call("not", condition(scope))
     arg = expression(scope, family, depth)
+    if family == "uint" and value_type(arg).weak:
+        arg = Cast(U32, arg)  # ~ of a literal alone would be negative
     if family == "float" and chance(scope.chooser, 4):
         tame = call("tanh", arg)
         positive = call("add", call("abs", arg), Literal(Fraction(1), REAL))

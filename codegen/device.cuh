@@ -26,6 +26,7 @@ struct alignas(16) tc_u32x4 { u32 x, y, z, w; };
 #endif
 #endif
 #define TC_DEV static __device__ __forceinline__
+#define TC_DEV_MEMBER __device__ __forceinline__
 // TC_KERNEL(threads of a block, blocks an SM) TC_CLUSTER(x, y, z) name(parameters); TC_CLUSTER may be left out
 #define TC_KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 #define TC_CLUSTER(x, y, z) __cluster_dims__(x, y, z)

@@ -1,8 +1,8 @@
 // The emulator's worker process: reads launches from standard input, one a line, and answers each with a line of JSON.
 //
 //   emulator HEAP_FD HEAP_BYTES HEAP_ADDRESS MEMORY_LIMIT
-//   launch library=PATH entry=NAME grid=X,Y,Z block=X,Y,Z cluster=X,Y,Z shared=BYTES seed=N steps=N counting=0|1
-//          timed=0|LATENCY,BYTES,COPY_LATENCY,TENSOR parameters=HEX,HEX,... buffers=OFFSET:BYTES:INITIALISED,... follow=none|STEP:PICK,...
+//   launch library=PATH entry=NAME grid=X,Y,Z block=X,Y,Z shared=BYTES seed=N steps=N counting=0|1
+//          timed=0|RATES record=0|1 parameters=HEX,HEX,... buffers=OFFSET:BYTES:INITIALISED,... follow=none|STEP:PICK,...
 //
 // A kernel's library was compiled against emulator_device.h and finds emu_* and __tsan_* here (the program is linked
 // with -rdynamic). Crashes end the process; whoever drives it starts another.
@@ -10,11 +10,11 @@
 #include <csignal>
 #include <dlfcn.h>
 #include <iostream>
-#include <link.h>
 #include <sstream>
 #include <sys/resource.h>
 #include <unistd.h>
 #ifdef __linux__
+#include <link.h>
 #include <sys/prctl.h>
 #endif
 
@@ -43,16 +43,18 @@ static EmuDim3 dim3_of(const std::string& s) {
 // ---- libraries ----
 struct Library { void* handle; u8* base; };
 static std::map<std::string, Library> libraries;
-static Library* library_of(const std::string& path, std::string& error) {
+static Library* library_of(const std::string& path, const std::string& entry, std::string& error) {
   auto found = libraries.find(path);
   if (found != libraries.end()) return &found->second;
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) { error = dlerror(); return nullptr; }
-  struct link_map* map = nullptr;
-  dlinfo(handle, RTLD_DI_LINKMAP, &map);
-  return &(libraries[path] = {handle, map ? (u8*)map->l_addr : nullptr});
+  Dl_info info{};
+  dladdr(dlsym(handle, entry.c_str()), &info);
+  return &(libraries[path] = {handle, (u8*)info.dli_fbase});
 }
-static int collect_segments(struct dl_phdr_info* info, size_t, void* base) {
+// where the library's constants lie
+#ifdef __linux__
+static int collect_segment(struct dl_phdr_info* info, size_t, void* base) {
   if ((u8*)info->dlpi_addr != base) return 0;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const auto& p = info->dlpi_phdr[i];
@@ -61,8 +63,13 @@ static int collect_segments(struct dl_phdr_info* info, size_t, void* base) {
   }
   return 1;
 }
+static void collect_segments(u8* base) { dl_iterate_phdr(collect_segment, base); }
+#else
+static void collect_segments(u8* base) { constants.push_back({base, base + (16 << 20)}); }
+#endif
 
 // ---- answers ----
+static bool recording;                            // departures are part of the answer
 static u8* code_base;
 static long long code_offset(void* pc) { return pc ? (long long)((u8*)pc - code_base) : -1; }
 static std::string reports_json() {
@@ -83,7 +90,7 @@ static std::string tallies_json() {
 }
 static void answer() {
   std::string taken_text, written;
-  for (auto& d : taken) taken_text += text("%s[%llu,%u]", taken_text.empty() ? "" : ",", d.step, d.pick);
+  if (recording) for (auto& d : taken) taken_text += text("%s[%llu,%u]", taken_text.empty() ? "" : ",", d.step, d.pick);
   for (auto& b : buffers) written += text("%s%llu", written.empty() ? "" : ",", b.written ? (u64)(b.first - heap) : ~0ull);
   std::cout << "{\"reports\":[" << reports_json() << "],\"counts\":[" << tallies_json() << "],\"taken\":[" << taken_text
             << "],\"written\":[" << written << "]," << text("\"steps\":%llu,\"switches\":%llu,\"wgmmas\":%llu,\"operations\":%llu,",
@@ -106,9 +113,11 @@ static void read_buffers(const std::string& list) {
 }
 static void read_mode(Fields& f) {
   counting = f["counting"] == "1";
+  recording = f["record"] == "1";
   const auto t = split(f["timed"], ',');
-  timed = t.size() == 4;
-  if (timed) rates = {atof(t[0].c_str()), atof(t[1].c_str()), atof(t[2].c_str()), atof(t[3].c_str())};
+  timed = t.size() == sizeof rates / sizeof(double);
+  if (timed)
+    for (size_t i = 0; i < t.size(); i++) ((double*)&rates)[i] = atof(t[i].c_str());
   replaying = f["follow"] != "none";
   given.clear();
   if (replaying)
@@ -145,7 +154,7 @@ static std::string check_parameters(const Parameters& p, void (*describe)(int*))
 }
 static void serve_launch(Fields f) {
   std::string error;
-  Library* library = library_of(f["library"], error);
+  Library* library = library_of(f["library"], "emu_entry_" + f["entry"], error);
   if (!library) { refuse(error); return; }
   auto entry = (void (*)(void**))dlsym(library->handle, ("emu_entry_" + f["entry"]).c_str());
   auto describe = (void (*)(int*))dlsym(library->handle, ("emu_sizes_" + f["entry"]).c_str());
@@ -155,14 +164,16 @@ static void serve_launch(Fields f) {
   reset_launch();
   code_base = library->base;
   constants.clear();
-  dl_iterate_phdr(collect_segments, library->base);
+  collect_segments(library->base);
+  constants.push_back({(u8*)parameters.pointers.data(), (u8*)(parameters.pointers.data() + parameters.pointers.size())});
+  for (size_t i = 0; i < parameters.sizes.size(); i++)
+    constants.push_back({(u8*)parameters.pointers[i], (u8*)parameters.pointers[i] + parameters.sizes[i]});
   read_mode(f);
   read_buffers(f["buffers"]);
   run.entry = entry;
   run.parameters = parameters.pointers.data();
   run.grid = dim3_of(f["grid"]);
   run.block_dim = dim3_of(f["block"]);
-  run.cluster_dim = dim3_of(f["cluster"]);
   run.shared_bytes = (u32)number(f["shared"]);
   run.seed = number(f["seed"]);
   run.step_limit = number(f["steps"]);
@@ -202,9 +213,9 @@ static void set_limits(u64 bytes) {
 int main(int count, char** arguments) {
   if (count != 5) { fprintf(stderr, "this program is started by tensorc.codegen.emulator\n"); return 2; }
   heap_bytes = number(arguments[2]);
-  heap = (u8*)mmap((void*)number(arguments[3]), heap_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE,
-                   atoi(arguments[1]), 0);
-  if (heap == (u8*)MAP_FAILED) { perror("device memory"); return 3; }
+  void* address = (void*)number(arguments[3]);
+  heap = (u8*)mmap(address, heap_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, atoi(arguments[1]), 0);
+  if (heap != address) { fprintf(stderr, "device memory cannot be mapped at %p\n", address); return 3; }
   open_stacks();
   open_arenas();
   open_tables();

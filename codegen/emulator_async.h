@@ -28,7 +28,7 @@ static OpRef make_op(const char* what, const Clock& seen, const Clock& fenced, v
   op->epoch = epoch_of(c.index, slot, s.clock);
   if (op->seen.at.size() <= slot) op->seen.at.resize(slot + 1, 0);
   op->seen.at[slot] = s.clock;
-  current->time += 6;
+  current->time += CALL;
   op->issued = op->finished = current->time;
   c.pending_ops++;
   return op;

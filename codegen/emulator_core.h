@@ -112,6 +112,7 @@ struct Meeting {
   int arrived = 0, generation = 0;
   u64 key = 0;
   double time = 0;
+  bool named = false;                             // a named barrier
   std::vector<Thread*> here;
   Clock seen, fenced;
 };
@@ -200,7 +201,16 @@ struct Cluster {
   std::vector<int> barrier_generation;            // per thread: the generation it arrived in, plus one
 };
 
-struct Limits { u64 steps = 50000000; };
+// ---- virtual time (emulator_time.h) ----
+struct Rates {                                    // of one SM, in the order of the request's `timed` field
+  double copy_latency, copy_bytes;                // cycles; bytes a cycle
+  double mma_f16, mma_f8, mma_tf32, mma_i8;       // multiply-adds a cycle
+  double copy_issue, mma_issue, mma_drain, mbarrier, named_barrier;   // cycles
+  double exp;                                     // special-function results a cycle
+};
+static Rates rates;
+enum { CALL = 4 };                                // cycles of a helper call; a plain memory access costs half of it
+
 struct Run {
   u64 seed = 0, steps = 0, step_limit = 0;
   EmuDim3 grid{}, block_dim{}, cluster_dim{1, 1, 1};

@@ -9,7 +9,7 @@ struct CountKey {
   void* pc;
   bool operator<(const CountKey& o) const { return pc != o.pc ? pc < o.pc : kind < o.kind; }
 };
-struct Request { const char* kind; void* pc; u32 lanes = 0; bool shared; std::vector<std::pair<u64, u32>> parts; };
+struct Request { const char* kind; void* pc; bool shared; std::map<int, std::pair<u64, u32>> lanes; };      // address, bytes
 static bool counting;
 static std::map<CountKey, Tally> tallies;
 static std::map<std::pair<Thread*, void*>, u32> occurrences;
@@ -48,8 +48,10 @@ static void tally_global(Tally& t, const std::vector<std::pair<u64, u32>>& parts
 }
 static void close_request(const Request& r) {
   Tally& t = tallies[{r.kind, r.pc}];
+  std::vector<std::pair<u64, u32>> parts;
+  for (auto& [lane, part] : r.lanes) parts.push_back(part);
   t.requests++;
-  if (r.shared) tally_shared(t, r.parts); else tally_global(t, r.parts);
+  if (r.shared) tally_shared(t, parts); else tally_global(t, parts);
 }
 static void count_lane(const char* kind, u64 address, u32 bytes, bool shared, void* pc, u64 salt = 0) {
   Thread& t = *current;
@@ -60,8 +62,8 @@ static void count_lane(const char* kind, u64 address, u32 bytes, bool shared, vo
   r.kind = kind;
   r.pc = pc;
   r.shared = shared;
-  r.parts.push_back({address, bytes});
-  if (++r.lanes == (u32)warp_size(t)) { close_request(r); requests.erase(key); }
+  r.lanes[t.id & 31] = {address, bytes};
+  if ((int)r.lanes.size() == warp_size(t)) { close_request(r); requests.erase(key); }
 }
 static void count_access(const u8* p, u32 bytes, bool write, void* pc) {
   if (!counting) return;

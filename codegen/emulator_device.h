@@ -9,6 +9,7 @@
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline))
 #define TC_DEV static __forceinline__
+#define TC_DEV_MEMBER __forceinline__
 #define TC_KERNEL(threads, blocks) static void
 #define TC_CLUSTER(x, y, z)
 #define TC_GRID_CONST const

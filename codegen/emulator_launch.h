@@ -66,6 +66,7 @@ static void make_block(Cluster& c, u32 rank, int threads, u32 width) {
   b.lines.resize((SHARED_BASE + b.shared_bytes) / 16 + 2);
   b.barrier_at.assign((SHARED_BASE + b.shared_bytes) / 8 + 4, 0);
   b.live = threads;
+  for (Meeting& m : b.named) m.named = true;
   const int warps = (threads + 31) / 32;
   b.warps.resize(warps);
   b.groups.resize((threads + 127) / 128);
@@ -185,6 +186,7 @@ static bool check_launch(const int* bounds) {
   return reports.empty();
 }
 static void launch(const int* bounds) {
+  if (bounds) run.cluster_dim = {(u32)bounds[2], (u32)bounds[3], (u32)bounds[4]};
   if (!check_launch(bounds)) return;
   choose_policy(run.seed);
   const u32 threads = run.block_dim.x * run.block_dim.y * run.block_dim.z;

@@ -90,7 +90,7 @@ static void touch(void* pointer, u32 bytes, bool write, void* pc) {
   const bool shared = (u64)(p - arenas) < (u64)MOST_ARENAS * ARENA;
   if (shared || in_heap(p)) {
     t.touched = true;
-    if (timed) t.time += 2;
+    if (timed) t.time += CALL / 2;
     const u32 natural = bytes >= 16 ? 16 : bytes;
     if ((bytes & (bytes - 1)) == 0 && (u64)p % natural)
       report("alignment", text("%u-byte %s at an address that is %u past a multiple of %u", bytes, write ? "write" : "read",

@@ -15,7 +15,7 @@ static void meet_add(Meeting& m, bool sync) {
     m.fenced.join(current->fenced);
     current->tick();
   }
-  current->time += 6;
+  current->time += CALL;
   m.time = std::max(m.time, current->time);
   m.here.push_back(current);
   m.arrived++;
@@ -33,6 +33,7 @@ static bool meet(Meeting& m, int need, const char* what, bool sync, u64 key, Wai
 static void part(Meeting& m, bool sync) {
   for (Thread* t : m.here) {
     t->time = std::max(t->time, m.time);
+    if (m.named) t->time += rates.named_barrier;
     if (sync) { t->seen.join(m.seen); t->fenced.join(m.fenced); }
     if (t != current) wake(t);
   }
@@ -68,7 +69,7 @@ static void arrive_named(int id, int threads, bool wait, void* pc) {
   m.seen.join(current->seen);
   m.fenced.join(current->fenced);
   current->tick();
-  current->time += 6;
+  current->time += CALL;
   m.time = std::max(m.time, current->time);
   if (++m.arrived == threads) part(m, true);
   maybe_yield(8);
@@ -153,7 +154,7 @@ void emu_mbar_arrive(u32 bar, u32 bytes) {
   Block* b = nullptr;
   Mbarrier* m = mbarrier_at(bar, "mbarrier.arrive", false, EMU_PC, &b);
   if (!m) return;
-  current->time += 6;
+  current->time += CALL;
   arrive_on(*m, current->seen, current->fenced, current->time, *b, bar & 0xffffff, EMU_PC);
   current->tick();
   m->bytes += bytes;
@@ -171,7 +172,7 @@ bool emu_mbar_try_wait(u32 bar, u32 parity) {
     block_on(ON_MBARRIER, "mbarrier", bar, parity, EMU_PC);
     return false;
   }
-  current->time = std::max(current->time, m->done_time) + 6;
+  current->time = std::max(current->time, m->done_time + rates.mbarrier) + CALL;
   current->seen.join(m->done_seen);
   current->fenced.join(m->done_fenced);
   maybe_yield(4);

@@ -5,12 +5,6 @@
 #pragma once
 #include "emulator_counts.h"
 
-struct Rates {
-  double tma_latency = 800, tma_bytes = 40;       // cycles; bytes a cycle and SM
-  double copy_latency = 600;                      // cp.async
-  double tensor = 2048;                           // 16-bit multiply-adds a cycle and SM; 8-bit twice, tf32 half of it
-};
-static Rates rates;
 struct Engines { double load = 0, store = 0, tensor = 0, tensor_busy = 0, sfu[4] = {0, 0, 0, 0}; };
 static std::map<const Block*, Engines> engines;
 static double last_cycle, tensor_busy;
@@ -37,24 +31,27 @@ static void serve(Op& op, double& engine, double busy, double latency) {
   op.finished = engine + latency;
 }
 static void time_load(Op& op, u64 bytes) {
-  if (timed) serve(op, engines[op.block].load, (double)bytes / rates.tma_bytes, rates.tma_latency);
+  if (timed) serve(op, engines[op.block].load, (double)bytes / rates.copy_bytes, rates.copy_latency);
 }
 static void time_store(Op& op, u64 bytes) {
-  if (timed) serve(op, engines[op.block].store, (double)bytes / rates.tma_bytes, 0);
+  if (timed) serve(op, engines[op.block].store, (double)bytes / rates.copy_bytes, 0);
 }
 static void issue_time_copies(Op& op, u64 bytes) {
-  if (timed) serve(op, engines[op.block].load, (double)bytes / rates.tma_bytes, rates.copy_latency);
+  if (timed) serve(op, engines[op.block].load, (double)bytes / rates.copy_bytes, rates.copy_latency);
 }
 static void time_product(Op& op, int n, int type) {
   if (!timed) return;
-  const double busy = 64.0 * n * 16 / rates.tensor;                   // 32 bytes of k cost the same in every type
-  (void)type;
-  serve(op, engines[op.block].tensor, busy, 0);
+  const double rate = type == EMU_F16 || type == EMU_BF16 ? rates.mma_f16 : type == EMU_TF32 ? rates.mma_tf32
+                      : is_integer(type) ? rates.mma_i8 : rates.mma_f8;
+  const double busy = 64.0 * n * depth_of(type) / std::max(1.0, rate);
+  serve(op, engines[op.block].tensor, busy, rates.mma_drain);
   tensor_busy += busy;
 }
+// cycles of a warp's instruction: on the special-function unit of its partition, or anywhere else
 extern "C" void emu_cost(double cycles, int unit) {
   if (!timed || !current) return;
   Thread& t = *current;
+  if (unit == EMU_SFU) cycles *= 16 / std::max(1.0, rates.exp);       // helpers count cycles at 16 results a cycle
   if (unit == EMU_SFU && !(t.id & 31)) {                              // warps w, w + 4, ... share a partition
     double& free = engines[t.block].sfu[t.id >> 5 & 3];
     t.time = std::max(t.time, free);

@@ -156,6 +156,7 @@ void emu_tma_load(u32 dst, const CUtensorMap* map, u32 bar, int mask, const int*
   std::vector<Block*> targets;
   if (mask < 0) { Block* b = block_at(dst, what, EMU_PC); if (!b) return; targets.push_back(b); }
   else for (auto& b : c.blocks) if (mask >> b->rank & 1) targets.push_back(b.get());
+  current->time += rates.copy_issue;
   OpRef op = issue(what, EMU_PC);
   dst &= 0xffffff;
   bar &= 0xffffff;

@@ -190,6 +190,7 @@ void emu_wgmma(void* d, int n, int type, const u32* a, u64 a_desc, u64 b_desc, i
 }
 void emu_wgmma_commit() {
   WarpGroup& g = group_of(*current);
+  current->time += rates.mma_issue;
   if (!meet_group("warp group (wgmma.commit_group)", 1, EMU_PC)) return;
   g.groups.push_back(std::move(g.open));
   g.open.clear();

@@ -1,8 +1,8 @@
 """What a device offers to whoever launches kernels: one interface for the emulator and for CUDA.
 
-It follows the CUDA driver's: modules, functions, device memory by address, tensor maps of 128 bytes,
-launches with a grid, a block, dynamic shared memory and packed parameters. It knows nothing of
-arrays, dtypes or operators; `runtime` does.
+It follows the CUDA driver's: modules, functions, device memory by address, tensor maps of 128
+bytes, launches with a grid, a block, dynamic shared memory and packed parameters. It knows nothing
+of arrays, dtypes or operators; `runtime` does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ELEMENTS: dict[str, tuple[int, int]] = {
     "f64": (8, 8),
     "bf16": (9, 2),
 }
-"""Element type of a tensor map: its code in the driver's enumeration (CUtensorMapDataType), bytes."""
+"""Element type of a tensor map: its code in the driver's CUtensorMapDataType, and its bytes."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Driver(Protocol):
         ...
 
     def tensor_map(self, address: int, box: Box) -> bytes:
-        """The 128 bytes that a kernel takes by value as CUtensorMap; `ValueError` lists the faults."""
+        """The 128 bytes that a kernel takes as CUtensorMap; `ValueError` lists the faults."""
         ...
 
     def launch(

@@ -2,11 +2,11 @@
 
     device = Emulator(arch="sm_90a")
     kernel = device.load(device.compile(source)).function("gemm")
-    device.launch(kernel, (132, 1, 1), (384, 1, 1), 230464, parameters)      # KernelError on any report
-    outcome = device.run(kernel, ...)                                        # or look at the reports
+    device.launch(kernel, (132, 1, 1), (384, 1, 1), 229440, parameters)  # KernelError on a report
+    outcome = device.run(kernel, ...)  # or look at the reports
 
 A kernel is C++ that includes device.cuh and calls tc_* helpers. What the emulator checks, and how,
-is written in codegen/emulator_*.h; `docs/emulator.md` tells users.
+is written in codegen/emulator_*.h.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ class EmulatedModule:
 class Mode:
     """How a launch runs.
 
-    seed: of the interleaving. record: give `Outcome.taken`. follow: departures to take instead of the seed's policy (`Outcome.taken`
-    of an earlier launch, or part of it). counting: bank conflicts and transactions. rates: virtual
-    time. steps: scheduling steps after which a launch is a livelock. seconds: after which it is killed.
+    seed: of the interleaving. record: give `Outcome.taken`. follow: departures to take instead of
+    the seed's policy (`Outcome.taken` of an earlier launch, or part of it). counting: bank
+    conflicts and transactions. rates: virtual time. steps: scheduling steps after which a launch is
+    a livelock. seconds: after which it is killed.
     """
 
     seed: int = 0
@@ -72,7 +73,9 @@ class Mode:
 class Emulator:
     """A `Driver` for kernels compiled for the host; `arch` decides which helpers exist."""
 
-    def __init__(self, arch: str = "sm_90a", mode: Mode | None = None, portable: bool = False) -> None:
+    def __init__(
+        self, arch: str = "sm_90a", mode: Mode | None = None, portable: bool = False
+    ) -> None:
         self.arch, self.mode = arch, mode or Mode()
         self.memory = DeviceMemory()
         self._worker = Worker(build_worker(portable=portable), self.memory)
@@ -89,7 +92,7 @@ class Emulator:
         defines: Sequence[str] = (),
         compiler: Compiler | None = None,
     ) -> bytes:
-        """A kernel's source to an image for `load`; `KernelError` with the compiler's text if it is wrong."""
+        """A kernel's source to an image for `load`; `KernelError` with the compiler's text."""
         library = build_kernel(source, self.arch, name, defines, compiler)
         return "\n".join([str(library), *(kernel.name for kernel in find_kernels(source))]).encode()
 
@@ -115,7 +118,9 @@ class Emulator:
         return self.memory.bytes[offset : offset + nbytes]
 
     def tensor_map(self, address: int, box: Box) -> bytes:
-        faults = box.faults() + ([f"address {address:#x} is no multiple of 16"] if address % 16 else [])
+        faults = box.faults() + (
+            [f"address {address:#x} is no multiple of 16"] if address % 16 else []
+        )
         if faults:
             raise ValueError("tensor map: " + "; ".join(faults))
         rank, size = len(box.shape), ELEMENTS[box.element][1]
@@ -157,7 +162,7 @@ class Emulator:
         parameters: Sequence[Parameter],
         mode: Mode | None = None,
     ) -> Outcome:
-        """Like `launch`, but reports are returned and not raised; a crash or a hang still raises."""
+        """Like `launch`, but reports are returned, not raised; a crash or a hang still raises."""
         assert isinstance(function, EmulatedKernel), "a kernel of another device"
         line = self._request(function, grid, block, shared, parameters, mode or self.mode)
         answer = self._worker.ask(line, (mode or self.mode).seconds)
@@ -185,7 +190,9 @@ class Emulator:
             for first, size in self.memory.buffers.items()
         )
         follow = (
-            "none" if mode.follow is None else ",".join(f"{step}:{pick}" for step, pick in mode.follow)
+            "none"
+            if mode.follow is None
+            else ",".join(f"{step}:{pick}" for step, pick in mode.follow)
         )
         fields = {
             "library": function.library,
@@ -208,4 +215,3 @@ class Emulator:
 def _close(worker: Worker, memory: DeviceMemory) -> None:
     worker.close()
     memory.close()
-

@@ -78,5 +78,6 @@ void emu_umma(u32 tmem, u64 a, u64 b, u32 instruction, int accumulate);
 void emu_umma_commit(u32 bar);
 void emu_tmem_load(u32* r, u32 tmem, int columns);
 void emu_tmem_wait_load();
+void emu_tcgen05_fence_before();
 void emu_tcgen05_fence_after();
 }

@@ -1,11 +1,13 @@
-"""Finds a C++ compiler and compiles with it: the emulator's worker once, each kernel when it changes.
+"""Finds a C++ compiler and compiles with it: the emulator's worker once, kernels when they change.
 
-Results lie in the user's cache, named by a hash of every byte they depend on and put in place by one
-rename. This module knows command lines; it does not run kernels.
+Results lie in the user's cache, named by a hash of every byte they depend on and put in place by
+one rename. This module knows command lines; it does not run kernels.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -16,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +53,9 @@ def _candidates() -> list[tuple[str, ...]]:
     named = tuple(os.environ.get("CXX", "").split())
     found = [(path,) for name in ("c++", "clang++", "g++") if (path := shutil.which(name))]
     zig = importlib.util.find_spec("ziglang") is not None
-    return [c for c in (named, *found) if c] + ([(sys.executable, "-m", "ziglang", "c++")] if zig else [])
+    return [c for c in (named, *found) if c] + (
+        [(sys.executable, "-m", "ziglang", "c++")] if zig else []
+    )
 
 
 @functools.cache
@@ -59,7 +63,9 @@ def find_compiler() -> Compiler:
     """The first of $CXX, c++, clang++, g++ and the `emulator` extra's ziglang that answers."""
     for command in _candidates():
         try:
-            answer = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60)
+            answer = subprocess.run(
+                [*command, "--version"], capture_output=True, text=True, timeout=60
+            )
         except (OSError, subprocess.TimeoutExpired):
             continue
         if answer.returncode == 0:
@@ -76,7 +82,7 @@ def cache_folder() -> Path:
 
 
 def device_headers() -> dict[str, str]:
-    """The headers behind `#include "device.cuh"` on the device, by name: what NVRTC must be given."""
+    """The headers behind `#include "device.cuh"`, by name: what NVRTC must be given."""
     paths = sorted(path for path in HERE.glob("device*") if path.suffix in (".cuh", ".h"))
     return {path.name: path.read_text() for path in paths}
 
@@ -101,10 +107,20 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
+@contextlib.contextmanager
+def _alone(target: Path) -> Generator[bool]:
+    """Hold the lock of a target; false if it is there already, made by somebody else meanwhile."""
+    with open(f"{target}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield not target.exists()
+
+
 def _run(command: Sequence[str], what: str) -> None:
     answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
     if answer.returncode:
-        raise KernelError(f"{what} does not compile for the emulator:\n{answer.stderr or answer.stdout}")
+        raise KernelError(
+            f"{what} does not compile for the emulator:\n{answer.stderr or answer.stdout}"
+        )
 
 
 def build_worker(compiler: Compiler | None = None, portable: bool = False) -> Path:
@@ -113,18 +129,20 @@ def build_worker(compiler: Compiler | None = None, portable: bool = False) -> Pa
     portable: switch fibers with ucontext instead of the processor's own instructions.
     """
     compiler = compiler or find_compiler()
-    sources = [path.read_text() for path in sorted(HERE.glob("emulator*")) if path.suffix in (".h", ".cpp")]
+    sources = [
+        path.read_text() for path in sorted(HERE.glob("emulator*")) if path.suffix in (".h", ".cpp")
+    ]
     native = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
     flags = [*FLAGS, "-O3", native, "-w", *(["-DEMU_PORTABLE"] if portable else [])]
     name = "worker-" + _digest(*compiler.command, compiler.version, _processor(), *flags, *sources)
     target = cache_folder() / name
-    if target.exists():
-        return target
-    with tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
-        made = Path(scratch) / "worker"
-        command = [*compiler.command, *flags, "-rdynamic", "-o", str(made)]
-        _run([*command, str(HERE / "emulator.cpp"), "-ldl"], "the emulator's worker")
-        os.replace(made, target)
+    if not target.exists():
+        with _alone(target) as needed, tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+            if needed:
+                made = Path(scratch) / "worker"
+                command = [*compiler.command, *flags, "-rdynamic", "-o", str(made)]
+                _run([*command, str(HERE / "emulator.cpp"), "-ldl"], "the emulator's worker")
+                os.replace(made, target)
     return target
 
 
@@ -187,9 +205,10 @@ def build_kernel(
     defines: Sequence[str] = (),
     compiler: Compiler | None = None,
 ) -> Path:
-    """A kernel's library for the worker, from the text that nvcc would get; `KernelError` if it has faults.
+    """A kernel's library for the worker, from the text that nvcc would get.
 
-    name is what reports call the source; defines are `NAME` or `NAME=VALUE`.
+    name is what reports call the source; defines are `NAME` or `NAME=VALUE`. `KernelError` with the
+    compiler's text if it does not compile.
     """
     compiler = compiler or find_compiler()
     unit = _translation_unit(source, name)
@@ -198,7 +217,17 @@ def build_kernel(
         if compiler.is_clang
         else ("--param", "tsan-instrument-func-entry-exit=0")
     )
-    flags = [*FLAGS, "-O1", "-g1", "-fPIC", "-w", "-fno-exceptions", "-fno-rtti", "-fsanitize=thread", *quiet]
+    flags = [
+        *FLAGS,
+        "-O1",
+        "-g1",
+        "-fPIC",
+        "-w",
+        "-fno-exceptions",
+        "-fno-rtti",
+        "-fsanitize=thread",
+        *quiet,
+    ]
     flags += ["-DTC_EMULATOR", f"-DTC_ARCH={architecture(arch)}", *(f"-D{d}" for d in defines)]
     digest = _digest(*compiler.command, compiler.version, *flags, unit, *_kernel_headers())
     target = cache_folder() / f"kernel-{digest}.so"

@@ -140,6 +140,8 @@ struct Thread {
   std::vector<BulkStore> stores;                  // TMA stores not yet committed
   std::deque<std::vector<BulkStore>> store_groups;
   std::vector<std::pair<u32*, std::vector<u32>>> loads;               // tcgen05.ld in flight
+  std::vector<Epoch*> tensor_reads;               // in tensor memory's cells, since the last tcgen05.fence::before_thread_sync
+  int watched = 0;                                // register arrays that an operation in flight reads or writes
   OpRef last_product;                             // tcgen05.mma issued last
   int polls = 0;                                  // reads of an unchanged flag
   const void* polled = nullptr;

@@ -111,6 +111,6 @@ TC_DEV void tc_umma_f16(u32 tmem, u64 a, u64 b, u32 instruction, int accumulate)
 TC_DEV void tc_umma_commit(u32 bar) { emu_umma_commit(bar); }
 template <int N> TC_DEV void tc_tmem_load(u32 (&r)[N], u32 tmem) { emu_tmem_load(r, tmem, N); }
 TC_DEV void tc_tmem_wait_load() { emu_tmem_wait_load(); }
-TC_DEV void tc_tcgen05_fence_before() {}
+TC_DEV void tc_tcgen05_fence_before() { emu_tcgen05_fence_before(); }
 TC_DEV void tc_tcgen05_fence_after() { emu_tcgen05_fence_after(); }
 #endif

@@ -78,12 +78,14 @@ static Block* block_at(u32 address, const char* what, void* pc) {
 static std::vector<std::pair<u8*, u8*>> constants;                   // segments of the kernel's library
 
 static void count_access(const u8*, u32, bool, void*);               // emulator_counts.h
+static void touch_registers(u8*, u32, bool, void*);                  // emulator_tcgen05.h
 static void touch(void* pointer, u32 bytes, bool write, void* pc) {
   if (!current) return;
   u8* p = (u8*)pointer;
   Thread& t = *current;
   if ((u64)(p - stacks) < (u64)MOST_STACKS * STACK) {
     if ((p - stacks) / STACK != t.stack) report("bounds", "access to another thread's local memory", pc);
+    else if (t.watched) touch_registers(p, bytes, write, pc);
     return;
   }
   if (p == (u8*)&emu_self || (u64)(p - (u8*)&t.self) < sizeof t.self) return;

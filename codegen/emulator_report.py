@@ -1,4 +1,4 @@
-"""What a launch in the emulator came to: reports with places in the source, counts, virtual time."""
+"""What a launch in the emulator came to: reports with their places, counts, virtual time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Count:
-    """Memory requests of warps at one place: cost in wavefronts (shared) or 32-byte sectors (global).
+    """Memory requests of warps at one place, in wavefronts (shared) or 32-byte sectors (global).
 
     least is the cost of the same requests without bank conflicts, or with every sector full.
     """

@@ -32,10 +32,16 @@ static void touch_tensor(Block& b, u32 column, u32 quarter, bool write, const Ac
   else if (!a.async && c.write && !admitted.knows(c.write))
     report("proxy", text("%s of tensor memory without tcgen05.fence::after_thread_sync since %s", a.what,
                          who_did(*b.cluster, c.write).c_str()), a.pc, a.thread);
-  if (!write) { c.read[quarter % 3] = a.epoch; return; }
+  if (!write && a.async) return;
+  if (!write) {                                   // the one warp of this quarter; known to nobody before its fence
+    c.read[0] = epoch_of(b.cluster->index, a.thread->slot, 0xfffffff);
+    current->tensor_reads.push_back(&c.read[0]);
+    return;
+  }
   for (Epoch r : c.read)
     if (r && !a.seen->knows(r))
-      report("race", text("%s overwrites tensor memory, not ordered after a load by %s", a.what, who_did(*b.cluster, r).c_str()), a.pc, a.thread);
+      report("race", text("%s overwrites or frees tensor memory, not ordered (tcgen05.fence::before_thread_sync and a barrier) after a load by %s",
+                          a.what, who_did(*b.cluster, r).c_str()), a.pc, a.thread);
   c.write = a.epoch;
   c.read[0] = c.read[1] = c.read[2] = 0;
 }
@@ -64,6 +70,14 @@ static void run_umma(Op& op, const UmmaCall& u) {
   for (int i = 0; i < u.m; i++) memcpy(&sum[i * u.n], &memory.value[i * 512 + u.column], 4 * u.n);
   multiply(sum.data(), left.data(), right.data(), u.m, u.n, 16, u.accumulate);
   for (int i = 0; i < u.m; i++) memcpy(&memory.value[i * 512 + u.column], &sum[i * u.n], 4 * u.n);
+}
+
+// a plain access to a register array that an operation in flight uses
+static void touch_registers(u8* p, u32 bytes, bool write, void* pc) {
+  touch_wgmma_registers(p, bytes, write, pc);
+  for (auto& [registers, values] : current->loads)
+    if (overlap(p, bytes, registers, (int)values.size()))
+      report("tcgen05", text("registers of a tcgen05.ld %s before tcgen05.wait::ld", write ? "written" : "read"), pc);
 }
 
 extern "C" {
@@ -140,10 +154,17 @@ void emu_tmem_load(u32* r, u32 tmem, int columns) {
     r[i] = POISON;
   }
   t.loads.push_back({r, values});
+  t.watched++;
 }
 void emu_tmem_wait_load() {
   for (auto& [registers, values] : current->loads) memcpy(registers, values.data(), 4 * values.size());
+  current->watched -= (int)current->loads.size();
   current->loads.clear();
+}
+void emu_tcgen05_fence_before() {
+  for (Epoch* read : current->tensor_reads)
+    if (slot_of(*read) == current->slot) *read = current->now();
+  current->tensor_reads.clear();
 }
 void emu_tcgen05_fence_after() { current->tensor = current->seen; }
 }

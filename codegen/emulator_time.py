@@ -30,7 +30,7 @@ LEFT_OUT = (
 
 @dataclass(frozen=True)
 class Rates:
-    """One multiprocessor's numbers: latencies in cycles, rates in bytes, multiply-adds or results a cycle.
+    """One multiprocessor's numbers: cycles; bytes, multiply-adds or results a cycle.
 
     The defaults are an H100's as its machine file has them: rates published, latencies assumed.
     """
@@ -59,4 +59,6 @@ class Rates:
     def assumptions(self) -> str:
         """What a virtual time rests on, for printing beside it."""
         numbers = ", ".join(f"{f.name} {getattr(self, f.name):g}" for f in fields(self))
-        return f"virtual time, an aid for ordering schedules and no prediction: {numbers}; {LEFT_OUT}"
+        return (
+            f"virtual time, an aid for ordering schedules and no prediction: {numbers}; {LEFT_OUT}"
+        )

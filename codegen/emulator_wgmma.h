@@ -75,6 +75,26 @@ static void load_mn_major(Block& b, const Descriptor& d, int n, int type, float*
     }
 }
 
+static bool overlap(const u8* p, u32 bytes, const void* registers, int count) {
+  return p < (const u8*)registers + 4 * count && (const u8*)registers < p + bytes;
+}
+// a plain access to registers that a wgmma in flight uses
+static void touch_wgmma_registers(const u8* p, u32 bytes, bool write, void* pc) {
+  Thread& t = *current;
+  WarpGroup& g = *t.block->wgmma[t.id / 128];
+  const int self = t.id & 127;
+  for (auto& [key, a] : g.in_flight)
+    if (overlap(p, bytes, a->registers[self], a->n / 2))
+      report("wgmma", text("accumulator registers %s while a wgmma on them is in flight", write ? "written" : "read"), pc);
+  if (!write) return;
+  auto check = [&](const Product& q) {
+    if (q.a && overlap(p, bytes, q.a->registers[self], 4))
+      report("wgmma", "registers of operand A written while a wgmma that reads them is in flight", pc);
+  };
+  for (auto& q : g.open) check(q);
+  for (auto& group : g.groups) for (auto& q : group) check(q);
+}
+
 // ---- issue ----
 static void check_fenced(WarpGroup& g, int t, const u32* registers, int count, const char* what, void* pc, Thread* thread) {
   for (Seen& s : g.seen[t])
@@ -100,6 +120,7 @@ static std::shared_ptr<Accumulator> take_accumulator(WarpGroup& g, Thread* const
   a->type = type;
   a->value.resize(64 * n);
   for (int t = 0; t < 128; t++) {
+    threads[t]->watched++;
     if (t % 32 == 0) check_fenced(g, t, g.d[t], n / 2, "accumulator registers", pc, threads[t]);
     a->registers[t] = g.d[t];
     for (int i = 0; i < n / 2; i++) {
@@ -113,6 +134,7 @@ static std::shared_ptr<OperandA> take_registers(WarpGroup& g, Thread* const* thr
   auto a = std::make_shared<OperandA>();
   for (int t = 0; t < 128; t++) {
     if (t % 32 == 0) check_fenced(g, t, g.a[t], 4, "registers of operand A", pc, threads[t]);
+    threads[t]->watched++;
     a->registers[t] = g.a[t];
     memcpy(a->held[t], g.a[t], 16);
   }
@@ -205,6 +227,7 @@ static void retire(Product& p, Meeting& m, Thread* const* threads) {
   m.time = std::max(m.time, p.op->finished);
   p.d->pending--;
   if (!p.a) return;
+  for (int t = 0; t < 128; t++) threads[t]->watched--;
   for (int t = 0; t < 128; t++)
     if (memcmp(p.a->held[t], p.a->registers[t], 16)) {
       report("wgmma", "registers of operand A written while a wgmma that reads them is in flight", p.pc, threads[t]);
@@ -233,6 +256,7 @@ void emu_wgmma_wait(int pending) {
   for (auto it = g.in_flight.begin(); it != g.in_flight.end();) {
     if (it->second->pending) { ++it; continue; }
     write_back(*it->second, threads, EMU_PC);
+    for (int t = 0; t < 128; t++) threads[t]->watched--;
     it = g.in_flight.erase(it);
     std::fill(g.fenced, g.fenced + 128, false);
   }

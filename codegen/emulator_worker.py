@@ -1,4 +1,4 @@
-"""The emulator's worker process: started when needed, asked by lines, killed when it takes too long.
+"""The emulator's worker process: started when needed, asked by lines, killed when it hangs.
 
 A kernel that crashes or never ends takes the worker with it and nothing else. Device memory is a
 file that both processes map, so it outlives a worker, and copying to it is a copy in this process.
@@ -139,7 +139,9 @@ class Worker:
         if not answer:
             code = process.wait()
             self.close()
-            raise KernelError(f"R702: the emulator's worker ended with code {code} without an answer")
+            raise KernelError(
+                f"R702: the emulator's worker ended with code {code} without an answer"
+            )
         return cast("dict[str, Any]", json.loads(answer))
 
     def _read_line(self, fd: int, seconds: float) -> bytes:

@@ -17,7 +17,7 @@ from typing import cast
 
 from tensorc.errors import NotationError
 from tensorc.ir.dtypes import BY_NAME, DType
-from tensorc.ir.functions import CALLABLE, SUGAR
+from tensorc.ir.functions import CALLABLE, REDUCERS, SUGAR
 from tensorc.ir.source import Diagnostic
 from tensorc.ir.syntax import Binding, Name, Reduction, SizeOf, Syntax, parts
 from tensorc.lang.lift import Statements, reading
@@ -26,7 +26,8 @@ from tensorc.lang.surface import Operator, Parameter, Statement
 from tensorc.lang.value import Definition, Expr, Reading, Tensor, parameter, taken
 from tensorc.lang.written import locate
 
-_WORDS = sorted(CALLABLE | SUGAR | set(BY_NAME))
+_CALLED = "|".join(sorted(CALLABLE | SUGAR | set(BY_NAME)))
+_REDUCED = "|".join(sorted(REDUCERS))
 
 Traced = Callable[..., object]
 
@@ -242,7 +243,9 @@ def _in_python(item: Diagnostic) -> Diagnostic:
     """Advice in the words of the Python surface: `tc.clamp(i, 0, n.size - 1)`."""
     if not isinstance(item.span, Spot):
         return item
-    do = re.sub(rf"\b({'|'.join(_WORDS)})\(", r"tc.\1(", item.do)
+    do = re.sub(
+        rf"(?<![.\w])({_CALLED})(?=\(|…)|(?<![.\w])({_REDUCED})(?=\[)", r"tc.\g<0>", item.do
+    )
     do = re.sub(r"\|(\w+)\|", r"\1.size", do)
-    do = re.sub(r"write (\w+)=size where it is bound", r'write tc.index("\1=size")', do)
+    do = re.sub(r"write (\w+)=size where \1 is bound", r'write tc.index("\1=size")', do)
     return replace(item, do=do)

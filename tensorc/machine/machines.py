@@ -1,0 +1,13 @@
+"""The machines by name: what `TileProgram.machine` and `--machine` call them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tensorc.machine import ampere, cpu, hopper
+from tensorc.machine.instruction import Machine
+
+MACHINES: Mapping[str, Machine] = {
+    machine.name: machine
+    for machine in (cpu.AVX512, cpu.AVX2, cpu.GENERIC, ampere.MACHINE, hopper.MACHINE)
+}

@@ -1,0 +1,51 @@
+"""What a test may need of the machine: skip where it is missing, fail where it was promised.
+
+TENSORC_REQUIRE names what must be there (`nvcc,cxx,torch`): a test that needs a missing one of them
+fails instead of being skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable
+
+import pytest
+
+from tensorc.codegen.emulator_build import find_compiler
+from tensorc.errors import Unavailable
+
+
+def _has_compiler() -> bool:
+    try:
+        find_compiler()
+    except Unavailable:
+        return False
+    return True
+
+
+def _has_tool(name: str) -> Callable[[], bool]:
+    return lambda: shutil.which(name) is not None
+
+
+_PROBES: dict[str, Callable[[], bool]] = {
+    "cxx": _has_compiler,
+    "nvcc": _has_tool("nvcc"),
+    "addr2line": _has_tool("addr2line"),
+}
+
+
+def has(name: str) -> bool:
+    """Whether `name` is there: cxx, a tool on PATH from the table, or a Python module."""
+    probe = _PROBES.get(name)
+    return probe() if probe else importlib.util.find_spec(name) is not None
+
+
+def need(name: str) -> None:
+    """Go on if `name` is there; else skip the test, or fail it if it was promised."""
+    if has(name):
+        return
+    if name in os.environ.get("TENSORC_REQUIRE", "").split(","):
+        pytest.fail(f"{name} is missing, and TENSORC_REQUIRE promises it")
+    pytest.skip(f"needs {name}")

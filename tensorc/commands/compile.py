@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from tensorc.commands.options import (
@@ -12,6 +14,9 @@ from tensorc.commands.options import (
     with_sizes,
     write_output,
 )
+from tensorc.compiler import Request
+from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.tensor import Program
 
 LEVELS = ("tensor", "tile", "llvm", "asm", "obj")
 
@@ -32,7 +37,7 @@ def command(
 
     Extents given with --size are fixed in the kernel; the others are arguments of it.
     """
-    from tensorc.compiler import Request, cpu_target, show
+    from tensorc.compiler import cpu_target, show
 
     if arch not in ("native", "cpu"):
         raise click.UsageError(f"--arch {arch}: this version compiles for native and cpu")
@@ -45,24 +50,19 @@ def command(
     return 0
 
 
-def _static(extents: object, given: dict[str, int]) -> dict[str, int]:
-    from collections.abc import Mapping
-
-    assert isinstance(extents, Mapping)
+def _static(extents: Mapping[str, Polynomial], given: dict[str, int]) -> dict[str, int]:
     unknown = sorted(set(given) - set(extents))
     if unknown:
         raise click.UsageError(f"--size {unknown[0]}: the operator has no index of that name")
     return given
 
 
-def _emitted(program: object, request: object, emit: str) -> bytes:
+def _emitted(program: Program, request: Request, emit: str) -> bytes:
     from tensorc.codegen.llvm import Options
     from tensorc.codegen.llvm import emit as emit_llvm
     from tensorc.codegen.llvm_jit import assembly, native, object_code
-    from tensorc.compiler import Request, run_passes, show
-    from tensorc.ir.tensor import Program
+    from tensorc.compiler import run_passes, show
 
-    assert isinstance(program, Program) and isinstance(request, Request)
     tiles = run_passes(program, request)
     if emit == "tile":
         return show(tiles).encode()

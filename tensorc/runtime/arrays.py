@@ -8,7 +8,7 @@ holding its bits; f8 likewise with 8 bits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ def arguments(program: Program, given: Mapping[str, object]) -> dict[str, Array]
 def _as_array(value: object, dtype: DType) -> Array:
     """A Python or NumPy scalar takes the parameter's type; anything else must be an array."""
     if isinstance(value, np.ndarray):
-        return value
+        return cast(Array, value)
     if isinstance(value, bool | int | float | complex):
         return np.asarray(value).astype(numpy_dtype(dtype))
     return np.asarray(value)

@@ -46,7 +46,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from tensorc.ir.expression import RESERVED
+from tensorc.ir.names import RESERVED
 from tensorc.ir.tile import WORDS, Each, Kernel, Let, Loop, Statement, Store, Tile, TileProgram
 from tensorc.ir.verify_statement import Scope, let_faults, loop_faults, store_faults
 from tensorc.ir.verify_storage import storage_faults

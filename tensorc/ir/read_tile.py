@@ -23,10 +23,11 @@ from typing import NoReturn
 from tensorc.errors import NotationError
 from tensorc.ir.expression import Parser
 from tensorc.ir.polynomial import Polynomial, extent
-from tensorc.ir.read_statement import COLUMNS, FUNCTIONS, Names, Statements
+from tensorc.ir.read_statement import COLUMNS, Statements
 from tensorc.ir.source import Diagnostic, Range, Source
 from tensorc.ir.tensor import Check, Declaration, Read, Table, Tensor
 from tensorc.ir.tile import Block, Kernel, TileProgram
+from tensorc.ir.tile_names import FUNCTIONS, Names
 from tensorc.ir.tokens import Token, scan
 
 _HEADERS = ("index", "input", "output", "workspace", "table", "check")
@@ -128,7 +129,7 @@ class _Program:
 
     def names(self) -> Names:
         """What names mean outside kernels."""
-        return Names(self.text.source, self.extents, self.tensors, self.constants(), {})
+        return Names(self.extents, self.tensors, self.constants(), {})
 
     def constants(self) -> frozenset[str]:
         """Parameters whose value sizes may use."""

@@ -88,6 +88,10 @@ class Strided(Node):
 Layout = Frame | Operand | Blocked | Linear | Panel | Strided
 
 SPACES: tuple[str, ...] = ("global", "shared", "register", "tensor", "packed", "memory")
+# First words of lines and columns of the text, by which no tile is named.
+WORDS: frozenset[str] = frozenset(
+    "kernel grid raster whole loop each store carry check lowest into once combine edge by".split()
+)
 
 
 @node

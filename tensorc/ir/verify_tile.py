@@ -1,7 +1,7 @@
 """The invariants of level 2, each with its number. `verify` returns every fault it finds.
 
 SSA and scopes
- T1  a kernel defines a tile's name once, and no name is also a tensor's or an index's
+ T1  a kernel defines a tile's name once; it is a name of the text, and no tensor's or index's
  T2  a tile is read where it is in scope, under its own axes and dtype
  T3  a kernel reads tensors that it lists and the program declares, stores those it lists likewise,
      and reads none that it stores; outputs and workspaces are stored, workspaces before any read
@@ -42,10 +42,12 @@ data is asserted by `ir/interpret_tile.py`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile, TileProgram
+from tensorc.ir.names import RESERVED
+from tensorc.ir.tile import WORDS, Each, Kernel, Let, Loop, Statement, Store, Tile, TileProgram
 from tensorc.ir.verify_statement import Scope, let_faults, loop_faults, store_faults
 from tensorc.ir.verify_storage import storage_faults
 from tensorc.ir.walk_tile import statements, tiles, whole
@@ -108,6 +110,8 @@ def _names(program: TileProgram, kernel: Kernel) -> Iterator[str]:
             yield f"T1: tile {name} is defined {count} times"
         if name in others:
             yield f"T1: tile {name} has the name of a tensor or an index"
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*'*", name) or name in WORDS | RESERVED:
+            yield f"T1: {name} is no name for a tile"
 
 
 def _tensors(kernel: Kernel) -> Iterator[str]:

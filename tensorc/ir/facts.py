@@ -115,13 +115,21 @@ class Facts:
         wanted = set(_nonlinear([goal, *base]))
         if not wanted:
             return []
+        within = {atom for monomial in wanted for atom, _ in monomial}
+        short = [fact for fact in base if p.atoms(fact) & within and len(fact.terms) <= 4]
         found: list[Polynomial] = []
-        for at, a in enumerate(base):
-            for b in base[at:]:
-                product = a * b
-                if all(m in wanted for m in _nonlinear([product])):
-                    found.append(product)
+        for at, a in enumerate(short):
+            for b in short[at:]:
+                if _tops(a, b) & wanted:
+                    product = a * b
+                    if all(m in wanted for m in _nonlinear([product])):
+                        found.append(product)
         return found[:MOST_PRODUCTS]
+
+
+def _tops(a: Polynomial, b: Polynomial) -> set[p.Monomial]:
+    """The products of the monomials of two facts, numbers aside."""
+    return {p.times(m, n) for m, _ in a.terms for n, _ in b.terms if m and n}
 
 
 def _nonlinear(values: Iterable[Polynomial]) -> Iterator[p.Monomial]:

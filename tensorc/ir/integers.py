@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from tensorc.ir import polynomial as p
-from tensorc.ir.dtypes import BOOL, INTEGER
+from tensorc.ir.dtypes import BOOL, I64, INTEGER
 from tensorc.ir.intervals import interval, whole
 from tensorc.ir.polynomial import Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.tensor import (
@@ -51,17 +51,18 @@ class Integers:
         self.scalars = scalars
         here = [extents[name] for name in sorted(scope) if name in extents]
         self.positive = [size for size in here if size.constant is None]
-        self.ones = frozenset(a for size in here if (a := _single(size)) is not None)
+        self.ones = frozenset(atom for size in here for atom in _factors(size))
         floors = {a for size in extents.values() for a in deep_atoms(size)}
         self.divisors = frozenset(a.denominator for a in floors if isinstance(a, Floor))
+        self._signs: dict[tuple[Polynomial, int], bool] = {}
         self._polynomials: dict[Expr, Polynomial] = {}
         self._cases: dict[tuple[Expr, bool], tuple[Case, ...] | None] = {}
 
     def least(self, atom: p.Atom) -> int | None:
-        """A lower bound of an extent: 1 if an index in scope walks it, else 0."""
-        if isinstance(atom, Symbol) and atom.kind == "extent":
-            return 1 if atom in self.ones else 0
-        return None
+        """A lower bound: 1 for a factor of a size that an index in scope walks, 0 for extents."""
+        if atom in self.ones:
+            return 1
+        return 0 if isinstance(atom, Symbol) and atom.kind == "extent" else None
 
     def at_least(self, value: Polynomial, bound: int) -> bool:
         """Whether a polynomial of extents is >= bound by the signs of its coefficients alone.
@@ -71,6 +72,12 @@ class Integers:
         number = value.constant
         if number is not None:
             return number >= bound
+        key = value, bound
+        if key not in self._signs:
+            self._signs[key] = self._sign(value, bound)
+        return self._signs[key]
+
+    def _sign(self, value: Polynomial, bound: int) -> bool:
         if bound <= 1 and value in self.divisors:
             return True  # a size with a divisor below 1 is refused before anything runs
         if any(self.least(atom) is None for atom in p.atoms(value)):
@@ -101,7 +108,7 @@ class Integers:
                 return self.polynomial(arg) if dtype is not BOOL else opaque(expr)
             case Apply(function, args) if not any(value_type(a).floating for a in args):
                 value = self._apply(function.name, args)
-                exact = value is not None and (function.name == "mod" or _exact(expr))
+                exact = value is not None and (function.name == "mod" or _exact(expr, value))
                 return value if value is not None and exact else opaque(expr)
             case _:
                 return opaque(expr)
@@ -249,12 +256,16 @@ def opaque(expr: Expr) -> Polynomial:
     return p.of_atom(Opaque(expr))
 
 
-def _single(size: Polynomial) -> p.Atom | None:
-    """The atom that a polynomial consists of."""
-    if len(size.terms) == 1 and size.terms[0][1] == 1 and len(size.terms[0][0]) == 1:
-        atom, power = size.terms[0][0][0]
-        return atom if power == 1 else None
-    return None
+def _factors(size: Polynomial) -> frozenset[p.Atom]:
+    """What is at least 1 because a size, their product, is: extents and one unknown more."""
+    if len(size.terms) != 1 or size.terms[0][1] < 0:
+        return frozenset()
+    powers = dict(size.terms[0][0])
+    extents = {a for a in powers if isinstance(a, Symbol) and a.kind == "extent"}
+    others = [atom for atom in powers if atom not in extents]
+    if len(others) > 1 or any(powers[atom] > 1 for atom in others):
+        return frozenset(extents)
+    return frozenset(powers)
 
 
 def _integers(expr: Expr) -> bool:
@@ -265,13 +276,16 @@ def _fits(arg: Expr, converted: Expr) -> bool:
     return interval(arg) is not None and interval(arg) == interval(converted)
 
 
-def _exact(expr: Apply) -> bool:
+def _exact(expr: Apply, value: Polynomial) -> bool:
     """Whether integer arithmetic on these operands cannot wrap.
 
-    `interval` gives a strong type's whole range where it might, so that range is not enough.
+    `interval` gives a strong type's whole range where it might, so that range is not enough. An
+    i64 made of positions, extents and `const` parameters alone is as unbounded as a position.
     """
     dtype = value_type(expr)
-    return dtype.weak or interval(expr) != whole(dtype)
+    if dtype.weak or interval(expr) != whole(dtype):
+        return True
+    return dtype is I64 and not any(isinstance(atom, Opaque) for atom in deep_atoms(value))
 
 
 def scalars_of(program: Program) -> dict[str, Polynomial]:

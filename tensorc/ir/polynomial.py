@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import cast
 
 from tensorc.ir.node import Node, fact, fields_of, node, postorder
@@ -83,7 +84,7 @@ class Polynomial(Node):
 
     def __mul__(self, other: Polynomial | int) -> Polynomial:
         return collect(
-            tuple((_times(m, n), a * b) for m, a in self.terms for n, b in polynomial(other).terms)
+            tuple((times(m, n), a * b) for m, a in self.terms for n, b in polynomial(other).terms)
         )
 
     def __neg__(self) -> Polynomial:
@@ -308,9 +309,12 @@ def collect(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
     for monomial, coefficient in terms:
         total[monomial] = total.get(monomial, 0) + coefficient
     kept = [(monomial, coefficient) for monomial, coefficient in total.items() if coefficient]
+    if len(kept) < 2:
+        return Polynomial(tuple(kept))
     return Polynomial(tuple(sorted(kept, key=lambda term: _monomial_key(term[0]))))
 
 
+@lru_cache(maxsize=8192)
 def _monomial_key(monomial: Monomial) -> tuple[int, str]:
     """Higher degree first, the number last; then by name."""
     return -sum(power for _, power in monomial), _monomial_text(monomial)
@@ -357,7 +361,10 @@ def _structure(value: object) -> str:
     return repr(value)
 
 
-def _times(a: Monomial, b: Monomial) -> Monomial:
+def times(a: Monomial, b: Monomial) -> Monomial:
+    """The product of two monomials."""
+    if not a or not b:
+        return a or b
     powers: dict[Atom, int] = dict(a)
     for atom, power in b:
         powers[atom] = powers.get(atom, 0) + power

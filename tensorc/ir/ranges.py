@@ -72,7 +72,7 @@ class Ranges:
         value = self.integers.polynomial(subscript)
         if self.holds(value) and self.holds(limit - 1 - value):
             return Finding(Verdict.PROVED)
-        found = self._never(value, limit) or self.witness(value, limit)
+        found = self.witness(value, limit) or self._never(value, limit)
         if found is not None:
             return found
         return Finding(Verdict.DATA if self.on_data(value) else Verdict.CONDITION)
@@ -88,7 +88,12 @@ class Ranges:
         return self.vague or any(isinstance(atom, Opaque) for atom in atoms)
 
     def _never(self, value: Polynomial, limit: Polynomial) -> Finding | None:
-        """Out of range at every point: then no condition, on data either, makes it right."""
+        """Out of range at every point: then no condition, on data either, makes it right.
+
+        Without conditions and data a corner tells as much.
+        """
+        if not (self.vague or self.facts or self.choices or self.on_data(value)):
+            return None
         for low, side in ((True, -value - 1), (False, value - limit)):
             if self.holds(side):
                 return Finding(Verdict.REFUTED, value, low)

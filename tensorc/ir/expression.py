@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from tensorc.errors import NotationError
 from tensorc.ir.cursor import Cursor, shown
@@ -67,11 +67,12 @@ _OPERATORS = frozenset({"and", "or", "not", "where", "if", "else", "for"})
 
 class Item(NamedTuple):
     """One entry between [ and ]: a subscript (`value`), a size (`value` of `name`), a planned
-    range (`name` alone), or the accumulator type that may stand last (`extra`, with its token)."""
+    range (`name` alone), or the accumulator type that may stand last (`dtype`)."""
 
-    value: Syntax | None
-    name: Token | None
-    extra: DType | None
+    first: Token
+    value: Syntax | None = None
+    name: Token | None = None
+    dtype: DType | None = None
 
 
 class Parser(Cursor):
@@ -277,7 +278,8 @@ class Parser(Cursor):
         items: list[Item] = []
         self.open("[")
         while not self.at("]"):
-            items.append(self.special_item() or Item(self.expression(), None, None))
+            first = self.token
+            items.append(self.special_item() or Item(first, self.expression()))
             if not self.accept(","):
                 break
         self.close("]", "an operator, a comma or ]")
@@ -290,14 +292,14 @@ class Parser(Cursor):
         token, after = self.token, self.peek().text
         last = after == "]" or (after == "," and self.peek(2).text == "]")
         if token.text in BY_NAME and last:
-            return Item(None, token, self.dtype())
+            return Item(token, dtype=self.dtype())
         if token.kind != "name" or after not in ("=", "in"):
             return None
         name = self.name()
         if self.next().text == "=":
-            return Item(self.expression(ARITH), name, None)
+            return Item(token, self.expression(ARITH), name)
         self._range(name)
-        return Item(None, name, None)
+        return Item(token, name=name)
 
     def _range(self, name: Token) -> None:
         """lower .. upper, after `name in`: a planned form."""
@@ -310,23 +312,22 @@ class Parser(Cursor):
     def _subscripts(self, items: list[Item]) -> tuple[Syntax, ...]:
         """Items as subscripts: expressions only."""
         for item in items:
-            if isinstance(item.extra, DType):
-                self.unexpected("(", do=f"{item.extra} is reserved as a name")
+            if item.dtype is not None:
+                self.unexpected("(", do=f"{item.dtype} is reserved as a name")
             if item.name is not None:
                 self._misplaced(item, "a subscript")
         return tuple(item.value for item in items if item.value is not None)
 
-    def _misplaced(self, item: Item, what: str) -> None:
-        """Keep E108 for an item that does not fit where it stands."""
-        if item.name is not None:
-            where, token = self.where(item.name), f"{item.name.text} with a size"
-        else:
-            assert item.value is not None
-            where, token = item.value.span, shown(item.value.span)
-        self.keep(fault("E108", where, what=what, token=token))
+    def _misplaced(self, item: Item, what: str) -> NoReturn:
+        """Raise E108 for an entry that does not fit where it stands."""
+        if item.value is None or item.name is not None:
+            token = f"{item.first.text} with a size" if item.name else item.first.text
+            self.fail("E108", item.first, what=what, token=token)
+        span = item.value.span
+        raise NotationError([fault("E108", span, what=what, token=shown(span))])
 
     def _reduction(self, reducer: Token, items: list[Item]) -> Reduction:
-        dtype = items[-1].extra if items and isinstance(items[-1].extra, DType) else None
+        dtype = items[-1].dtype if items else None
         bindings = self.bindings(items[:-1] if dtype else items)
         if not items or (dtype and len(items) == 1):
             self.fail("E115", reducer, reducer=reducer.text, prefix="")
@@ -341,9 +342,9 @@ class Parser(Cursor):
         """Items as the indices of a left side or a reduction: `i` or `i=4`."""
         found: list[Binding] = []
         for item in items:
-            if item.name is not None and item.extra is None:
+            if item.name is not None:
                 found.append(Binding(item.name.text, item.value, self.where(item.name)))
-            elif isinstance(item.value, Name):
+            elif isinstance(item.value, Name) and item.first.text == item.value.name:
                 found.append(Binding(item.value.name, None, item.value.span))
             else:
                 self._misplaced(item, "the name of an index")

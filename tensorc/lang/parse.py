@@ -348,7 +348,8 @@ def _left(parser: Parser) -> tuple[Binding, ...]:
     items: list[Item] = []
     parser.open("[")
     while not parser.at("]"):
-        items.append(parser.special_item() or Item(parser.whole(), None, None))
+        first = parser.token
+        items.append(parser.special_item() or Item(first, parser.whole()))
         if not parser.accept(","):
             break
     parser.close("]", "a comma or ]")

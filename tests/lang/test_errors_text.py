@@ -5,7 +5,6 @@ One golden file for each case under `tests/golden/errors`, named by its code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ import pytest
 from tensorc.errors import NotationError
 from tensorc.ir.source import Source
 from tensorc.lang.parse import Limits, parse_file, parse_signature, read_source
-
-Golden = Callable[[str, str], None]
+from tests.conftest import Golden
 
 HEADER = "op f(x: f32[n], w: f32) -> y: f32[n]\n"
 

@@ -9,20 +9,11 @@ import pytest
 
 from tensorc.ir.dtypes import F16, I32, IMAGINARY, INTEGER, REAL
 from tensorc.ir.source import Source
-from tensorc.ir.syntax import (
-    Access,
-    Call,
-    Chain,
-    Constant,
-    Convert,
-    Name,
-    Reduction,
-    SizeOf,
-    Syntax,
-)
+from tensorc.ir.syntax import Call, Constant, Reduction, Syntax
 from tensorc.ir.tensor import Literal
 from tensorc.lang.parse import parse_file, parse_signature, read_source
 from tensorc.lang.surface import Module
+from tests.lang.structure import shape
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
@@ -36,30 +27,6 @@ def expression(text: str) -> Syntax:
     """The right side of the only equation of an operator."""
     (operator,) = module(f"op f() -> y: f32\n  y = {text}\n").operators
     return operator.statements[0].body
-
-
-def shape(item: Syntax) -> str:
-    """The tree as prefix text, `add(a, mul(b, 2))`, so that structure is seen without spans."""
-    match item:
-        case Constant(literal):
-            return str(literal.value)
-        case Name(name):
-            return name
-        case SizeOf(name):
-            return f"|{name}|"
-        case Access(name, subscripts):
-            return f"{name}[{', '.join(map(shape, subscripts))}]"
-        case Call(name, args):
-            return f"{name}({', '.join(map(shape, args))})"
-        case Chain(operators, args):
-            return f"chain<{' '.join(operators)}>({', '.join(map(shape, args))})"
-        case Convert(dtype, arg, bits):
-            return f"{'bits ' if bits else ''}{dtype}({shape(arg)})"
-        case Reduction(reducer, bindings, dtype, body, where):
-            bound = [b.name + (f"={shape(b.size)}" if b.size else "") for b in bindings]
-            after = f" where {shape(where)}" if where else ""
-            typed = f", {dtype}" if dtype else ""
-            return f"{reducer}[{', '.join(bound)}{typed}]({shape(body)}{after})"
 
 
 @pytest.mark.parametrize(

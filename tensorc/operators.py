@@ -6,21 +6,21 @@ first use, compiling and running in `tensorc.compiler`, which is imported when s
 
 from __future__ import annotations
 
-import importlib
 import linecache
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from types import ModuleType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
-from tensorc.errors import NotationError
+from tensorc.errors import NotationError, Unavailable
 from tensorc.ir.source import Source
 from tensorc.lang.spot import Spot, here, is_ours, raised
 from tensorc.lang.value import Expr, Index, Tensor
 
 if TYPE_CHECKING:
+    from tensorc.compiler import Compiled
     from tensorc.ir.tensor import Program
     from tensorc.lang.surface import Operator
 
@@ -102,9 +102,7 @@ class Op:
         """
         if any(isinstance(item, Expr | Index | Tensor) for item in (*operands, *named.values())):
             raise _between(here())
-        program = self.program
-        given = _arguments(program, operands, named)
-        return _compiler().run(program, given, self._device, self._outputs or None, self._options)
+        return _called(self.program, operands, named, self._device, self._outputs, self._options)
 
     def on(self, device: str, **options: object) -> Op:
         """The same operator on another device: "cpu", "cuda", "emulator", "interpreter"."""
@@ -115,9 +113,23 @@ class Op:
         """The same operator, writing its outputs into these arrays."""
         return Op(self.name, self._made, self.function, self._device, outputs, self._options)
 
-    def compile(self, **options: Any) -> Any:
-        """The compiled kernel: `op.compile(arch="sm_90a", sizes=dict(m=4096))`."""
-        return _compiler().compile(self.program, **{**self._options, **options})
+    def compile(
+        self, arch: str = "native", sizes: Mapping[str, int] | None = None, policy: str = "fast"
+    ) -> Compiled:
+        """The compiled kernel; extents in `sizes` are fixed in it, the others are arguments of it.
+
+        `arch`: "native" or "cpu". `policy`: "fast" or "strict". Raises NotationError for the
+        program, ValueError for an index that it does not have, Unavailable for other machines.
+        """
+        from tensorc.compiler import Request, compile_cpu, cpu_target
+
+        if arch not in ("native", "cpu"):
+            raise Unavailable(f"arch={arch!r}: this version compiles for native and cpu")
+        program, static = self.program, dict(sizes or {})
+        unknown = [name for name in static if name not in program.extent_of]
+        if unknown:
+            raise ValueError(f"sizes: {self.name} has no index {unknown[0]}")
+        return compile_cpu(program, Request(cpu_target(), static, policy=policy))
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._attribute = name
@@ -180,10 +192,6 @@ def _program(declared: Operator, function: Function) -> Program:
         raise relocate(error, operator) from None
 
 
-def _compiler() -> ModuleType:
-    return importlib.import_module("tensorc.compiler")
-
-
 def _keep_source(function: Function) -> None:
     """Let `linecache` find sources that only a loader knows (a zip file)."""
     module = getattr(function, "__globals__", None)
@@ -234,6 +242,35 @@ def load(path: str | os.PathLike[str]) -> Ops:
     from tensorc.lang.parse import read_source
 
     return Ops(read(read_source(path)))
+
+
+def _called(
+    program: Program,
+    operands: tuple[object, ...],
+    named: Mapping[str, object],
+    device: str,
+    outputs: tuple[object, ...],
+    options: Mapping[str, Any],
+) -> object:
+    """Run the program: its output, or a tuple of several, in the arrays given for them if any."""
+    from tensorc.compiler import DEVICES, prepare, run_prepared
+
+    if device not in DEVICES:
+        raise Unavailable(f"device {device!r}: this version runs on {' and '.join(DEVICES)}")
+    call = prepare(program, _arguments(program, operands, named), **options)
+    if not outputs:
+        return _unpacked(run_prepared(call, device))
+    from tensorc.runtime.results import destinations
+
+    given = destinations(program, outputs, call.arrays, call.extents)
+    for name, result in run_prepared(call, device).items():
+        given[name][...] = result
+    return _unpacked(given)
+
+
+def _unpacked(results: Mapping[str, object]) -> object:
+    first, *others = results.values()
+    return (first, *others) if others else first
 
 
 def _arguments(

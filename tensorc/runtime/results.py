@@ -1,0 +1,70 @@
+"""Arrays that the caller gives for the outputs: checked before anything runs, filled afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorc.errors import ArgumentError
+from tensorc.ir.diagnostics import fault
+from tensorc.ir.polynomial import Symbol, evaluate
+from tensorc.ir.rounding import numpy_dtype
+from tensorc.ir.source import Diagnostic
+from tensorc.ir.tensor import Declaration, Program
+
+Array = npt.NDArray[Any]
+
+
+def destinations(
+    program: Program,
+    given: Sequence[object],
+    arrays: Mapping[str, Array],
+    extents: Mapping[str, int],
+) -> dict[str, Array]:
+    """The arrays given for the outputs, by name, in the order of the outputs.
+
+    `arrays` are the operands. TypeError: as many arrays as outputs are needed, all of NumPy.
+    ArgumentError, all faults together: another dtype (E211), shape (E201), read-only (E212), memory
+    shared with an operand or another output (E208).
+    """
+    names = [item.tensor.name for item in program.outputs]
+    if len(given) != len(names):
+        wanted = ", ".join(names)
+        raise TypeError(f"{program.name} has the outputs {wanted}; {len(given)} arrays given")
+    known = {Symbol(name, "extent"): size for name, size in extents.items()}
+    pairs = zip(names, given, strict=True)
+    found = {name: cast(Array, array) for name, array in pairs if isinstance(array, np.ndarray)}
+    if len(found) < len(names):
+        raise TypeError(f"the outputs of {program.name} are written into NumPy arrays")
+    faults = [
+        *(f for item in program.outputs for f in _misfits(item, found[item.tensor.name], known)),
+        *_overlaps(found, arrays),
+    ]
+    if faults:
+        raise ArgumentError(faults)
+    return found
+
+
+def _misfits(item: Declaration, array: Array, known: Mapping[Symbol, int]) -> Iterator[Diagnostic]:
+    name, dtype = item.tensor.name, numpy_dtype(item.tensor.dtype)
+    shape = tuple(evaluate(size, known) for size in item.tensor.shape)
+    if array.dtype != dtype:
+        yield fault("E211", item.span, array=name, found_dtype=array.dtype, dtype=dtype)
+    if array.shape != shape:
+        yield fault(
+            "E201.fixed", item.span, index="the shape", here=array.shape, there=shape, array=name
+        )
+    if not array.flags.writeable:
+        yield fault("E212", item.span, array=name)
+
+
+def _overlaps(found: Mapping[str, Array], arrays: Mapping[str, Array]) -> Iterator[Diagnostic]:
+    others = dict(arrays)
+    for name, array in found.items():
+        for other, operand in others.items():
+            if np.shares_memory(array, operand):
+                yield fault("E208", array=name, other=other)
+        others[name] = array

@@ -1,0 +1,88 @@
+"""Operators as Python objects: calling, devices, outputs of the caller's, compiling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import tensorc as tc
+
+i, j = tc.indices("i j")
+Array = npt.NDArray[Any]
+
+
+@tc.op("x: f32[i, j], w: f32 -> y: f16[i, j], s: f32[i]")
+def scaled(x: tc.Tensor, w: tc.Tensor) -> tuple[tc.Expr, tc.Expr]:
+    return x[i, j] * w, tc.sum[j](x[i, j])
+
+
+@tc.op("x: f32[i] -> y: f32[i]")
+def twice(x: tc.Tensor) -> tc.Expr:
+    return x[i] * 2
+
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def test_a_call_gives_one_array_or_a_tuple() -> None:
+    y, s = scaled(X, w=0.5)
+    np.testing.assert_array_equal(y, np.float16(X * 0.5), strict=True)
+    np.testing.assert_array_equal(s, X.sum(1), strict=True)
+    np.testing.assert_array_equal(twice(X[0]), X[0] * 2, strict=True)
+
+
+def test_devices_and_options_do_not_share_the_names_of_operands() -> None:
+    other = twice.on("interpreter", policy="strict")
+    np.testing.assert_array_equal(other(x=X[1]), X[1] * 2, strict=True)
+    assert other.program is twice.program
+    with pytest.raises(tc.Unavailable, match="device 'cuda'"):
+        twice.on("cuda")(X[0])
+
+
+def test_outputs_of_the_caller_are_filled_and_returned() -> None:
+    y, s = np.zeros((2, 3), np.float16), np.zeros(4, np.float32)[::2]
+    assert scaled.into(y, s)(X, 2)[0] is y
+    np.testing.assert_array_equal(y, np.float16(X * 2))
+    np.testing.assert_array_equal(s, X.sum(1))
+
+
+def read_only() -> Array:
+    array = np.zeros(2, np.float32)
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    ("code", "y", "s"),
+    [
+        ("E211", np.zeros((2, 3), np.float32), np.zeros(2, np.float32)),
+        ("E201", np.zeros((3, 2), np.float16), np.zeros(2, np.float32)),
+        ("E212", np.zeros((2, 3), np.float16), read_only()),
+        ("E208", np.zeros((2, 3), np.float16), X[0, :2]),
+    ],
+)
+def test_outputs_that_do_not_fit(code: str, y: Array, s: Array) -> None:
+    with pytest.raises(tc.ArgumentError) as caught:
+        scaled.into(y, s)(X, 2)
+    assert [item.code for item in caught.value.diagnostics] == [code]
+    assert not y.any()
+
+
+def test_outputs_are_as_many_as_declared() -> None:
+    with pytest.raises(TypeError, match="has the outputs y, s; 1 arrays given"):
+        scaled.into(X)(X, 2)
+    with pytest.raises(TypeError, match="written into NumPy arrays"):
+        twice.into([0.0])(X[0])
+
+
+def test_compiling_fixes_the_sizes_that_are_given() -> None:
+    kernel = twice.compile(sizes={"i": 4})
+    assert "loop" in kernel.tile
+    assert kernel.llvm.startswith("; ") or "define" in kernel.llvm
+    with pytest.raises(ValueError, match="no index n"):
+        twice.compile(sizes={"n": 4})
+    with pytest.raises(tc.Unavailable, match="sm_90a"):
+        twice.compile(arch="sm_90a")

@@ -1,7 +1,7 @@
 """Judge a kernel's results against the meaning: the three-part rule on a whole program.
 
-The reference is the level-1 interpreter in float64; the bound and the rounding twin come from the
-level-2 program that was compiled, where the rounding points are.
+The reference is the level-1 interpreter in float64, its twin the same interpreter rounding where
+the contract does.
 """
 
 from __future__ import annotations
@@ -21,13 +21,10 @@ def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict
     """A verdict for every output of a run that was prepared by `compiler.prepare`."""
     from tensorc.ir.accept import accept
     from tensorc.ir.interpret_tensor import interpret
-    from tensorc.ir.interpret_tile import interpret as interpret_tile
 
     program, arrays, extents = prepared.program, prepared.arrays, prepared.extents
     want = interpret(program, arrays, extents)
-    tiles = prepared.compiled().tiles
-    every = prepared.compiled().every_extent(extents)
-    twin = interpret_tile(tiles, arrays, every)
+    twin = interpret(program, arrays, extents, rounded=True)
     return {
         item.tensor.name: accept(
             outputs[item.tensor.name], want[item.tensor.name], twin[item.tensor.name],

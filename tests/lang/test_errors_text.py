@@ -73,6 +73,7 @@ FILES: dict[str, str] = {
     "E119_reduced": HEADER + "  y[n] = sum(x[n])\n",
     "E119_reduction": HEADER + "  y[n] = summ[k](x[k])\n",
     "E119_select": HEADER + "  y[n] = select(x[n] > 0, x[n])\n",
+    "E220_operator": HEADER + "  y[n] = x[n]\n" + HEADER + "  y[n] = x[n]\n",
     "several": (
         "op f(x: f32[n]) -> y: f32[n]\n"
         "  y[n] = (x[n] + \n"

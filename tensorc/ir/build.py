@@ -265,11 +265,9 @@ class Builder:
         arg = self.built(item.arg)
         if arg is None:
             return None
-        own = value_type(arg)
         if not item.bits:
             return Cast(item.dtype, arg)
-        stored = arg.tensor.dtype if isinstance(arg, Read) else settled(own)
-        stored = arg.dtype if isinstance(arg, Cast) else stored
+        stored = storage_of(arg)
         if stored.bits != item.dtype.bits:
             self.report(fault("E207.bitcast", item.span, stored=stored, dtype=item.dtype))
             return None
@@ -328,6 +326,17 @@ def stores(value: DType, storage: DType) -> bool:
     """Whether a value may be stored as `storage` without a cast: never to a narrower kind."""
     order = {Kind.BOOL: 0, Kind.INT: 1, Kind.UINT: 1, Kind.FLOAT: 2, Kind.COMPLEX: 3}
     return order[value.kind] <= order[storage.kind]
+
+
+def storage_of(expr: Expr) -> DType:
+    """The type whose bits a bitcast of `expr` takes: as stored, as cast, else its value type."""
+    match expr:
+        case Read(tensor, _):
+            return tensor.dtype
+        case Cast(dtype, _) | Bitcast(dtype, _):
+            return dtype
+        case _:
+            return settled(value_type(expr))
 
 
 def literal_fault(expr: Expr, dtype: DType, span: Place) -> Diagnostic | None:

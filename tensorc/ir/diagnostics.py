@@ -5,6 +5,7 @@ Whoever finds a fault says which code and gives the fields; the words stand in t
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 
 from tensorc.ir.entry import Entry, Message
@@ -69,7 +70,7 @@ def explain(code: str) -> str:
     """
     name = code.upper().removeprefix("TC-")
     entry = CATALOGUE[name]
-    pieces = [f"TC-{name}: {entry.title}", entry.why]
+    pieces = [f"TC-{name}: {entry.title}", textwrap.fill(entry.why, 80)]
     if entry.wrong:
         pieces.append("Wrong:\n" + _indented(entry.wrong))
     if entry.right:

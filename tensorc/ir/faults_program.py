@@ -89,8 +89,8 @@ PROGRAM_FAULTS: dict[str, Entry] = {
                 do="write one index for each dimension",
             ),
         },
-        wrong="op f(x: f32[m, n]) -> y: f32[n]\n  y[n] = x[n]",
-        right="op f(x: f32[m, n]) -> y: f32[n]\n  y[n] = sum[m](x[m, n])",
+        wrong="op f(x: f32[n, m]) -> y: f32[n]\n  y[n] = x[n]",
+        right="op f(x: f32[n, m]) -> y: f32[n]\n  y[n] = sum[m](x[n, m])",
     ),
     "E205": Entry(
         "reduction over nothing",

@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from tensorc.errors import ArgumentError, OutOfRange
 from tensorc.ir.dtypes import DType, value_of
-from tensorc.ir.evaluate import Escape, Evaluator, Scope
+from tensorc.ir.evaluate import Evaluator
 from tensorc.ir.functions import SOFTMAX
 from tensorc.ir.node import postorder
 from tensorc.ir.rounding import Array, numpy_dtype, round_to
+from tensorc.ir.scopes import Escape, Found, Scope
 from tensorc.ir.source import Diagnostic, Place
 from tensorc.ir.tensor import (
     Cast,
@@ -65,19 +66,26 @@ def tensors(
     outputs: bool = False,
 ) -> dict[str, Array]:
     """`interpret`, with every tensor of the program (or the outputs alone) in the result."""
-    known: dict[str, Array] = {}
-    machine = Evaluator(known, extents, rounded)
+    machine = Evaluator({}, extents, rounded)
+    load(machine, program, arrays)
+    for equation in program.equations:
+        made = empty(machine, equation)
+        for part, found in solved(machine, equation, program):
+            made[part] = hold(machine, found.value, equation.tensor.dtype)
+        machine.tensors[equation.tensor.name] = made
+    if not outputs:
+        return machine.tensors
+    return {output.tensor.name: machine.tensors[output.tensor.name] for output in program.outputs}
+
+
+def load(machine: Evaluator, program: Program, arrays: Mapping[str, npt.ArrayLike]) -> None:
+    """Parameters and tables as the evaluator's tensors."""
     for parameter in program.parameters:
         tensor = parameter.tensor
         array = _argument(np.asarray(arrays[tensor.name]), tensor.name, tensor.dtype)
-        known[tensor.name] = _hold(machine, array, tensor.dtype)
+        machine.tensors[tensor.name] = hold(machine, array, tensor.dtype)
     for table in program.tables:
-        known[table.tensor.name] = _table(machine, table)
-    for equation in program.equations:
-        known[equation.tensor.name] = _equation(machine, equation, program)
-    if not outputs:
-        return known
-    return {output.tensor.name: known[output.tensor.name] for output in program.outputs}
+        machine.tensors[table.tensor.name] = _table(machine, table)
 
 
 def _argument(array: Array, name: str, dtype: DType) -> Array:
@@ -96,7 +104,7 @@ def _argument(array: Array, name: str, dtype: DType) -> Array:
     return stored
 
 
-def _hold(machine: Evaluator, array: Array, dtype: DType) -> Array:
+def hold(machine: Evaluator, array: Array, dtype: DType) -> Array:
     """A tensor as the evaluator keeps it: storage type if rounded or exact, else float64."""
     if machine.rounded or not (dtype.floating or dtype.complex):
         return round_to(array, dtype)
@@ -107,26 +115,30 @@ def _table(machine: Evaluator, table: Table) -> Array:
     shape = [int(size.constant or 0) for size in table.tensor.shape]
     dtype, nowhere = table.tensor.dtype, Scope({}, {}, 0)
     cells = [machine.value(Cast(dtype, cell), value_of(dtype), nowhere) for cell in table.values]
-    return _hold(machine, np.array([cell.value for cell in cells]).reshape(shape), dtype)
+    return hold(machine, np.array([cell.value for cell in cells]).reshape(shape), dtype)
 
 
-def _equation(machine: Evaluator, equation: Equation, program: Program) -> Array:
-    """Every element of the equation's tensor, block by block."""
-    tensor, indices = equation.tensor, equation.indices
-    shape = tuple(machine.extents[index] for index in indices)
-    made = _hold(machine, np.zeros(shape, np.bool_), tensor.dtype)
+def empty(machine: Evaluator, equation: Equation) -> Array:
+    """Zeros of an equation's shape, as its tensor is held."""
+    shape = tuple(machine.extents[index] for index in equation.indices)
+    return hold(machine, np.zeros(shape, np.bool_), equation.tensor.dtype)
+
+
+def solved(
+    machine: Evaluator, equation: Equation, program: Program
+) -> Iterator[tuple[tuple[slice, ...], Found]]:
+    """Every element of the equation's tensor, block by block: where, and the values there."""
+    indices, wanted = equation.indices, value_of(equation.tensor.dtype)
     axes = {name: place - len(indices) for place, name in enumerate(indices)}
     for block in blocks(equation.body, indices, machine.extents):
         scope = Scope(axes, dict(zip(indices, block, strict=True)), len(indices))
         machine.escapes.clear()
-        found = machine.value(equation.body, value_of(tensor.dtype), scope)
-        part = tuple(slice(span.start, span.stop) for span in block)
+        found = machine.value(equation.body, wanted, scope)
         if found.fault is not None:
-            first = np.broadcast_to(found.fault, made[part].shape)
+            first = np.broadcast_to(found.fault, tuple(len(span) for span in block))
             if first.any():
                 raise escaped(machine, int(first[first > 0][0]), program)
-        made[part] = _hold(machine, found.value, tensor.dtype)
-    return made
+        yield tuple(slice(span.start, span.stop) for span in block), found
 
 
 def blocks(

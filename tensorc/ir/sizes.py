@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from operator import index as as_int
+from typing import SupportsIndex
 
 from tensorc.errors import ArgumentError
 from tensorc.ir import polynomial as p
@@ -33,7 +34,7 @@ MOST_ELEMENTS = 1 << 63
 def bind(
     program: Program,
     shapes: Mapping[str, tuple[int, ...]],
-    given: Mapping[str, int] | None = None,
+    given: Mapping[str, SupportsIndex] | None = None,
     limit: int = LIMIT,
 ) -> dict[str, int]:
     """The extent of every index of `program`.
@@ -76,7 +77,7 @@ class _Binding:
         self,
         program: Program,
         shapes: Mapping[str, tuple[int, ...]],
-        given: Mapping[str, int],
+        given: Mapping[str, SupportsIndex],
     ) -> None:
         self.program = program
         self.shapes = shapes
@@ -200,7 +201,7 @@ class _Binding:
             if extent is None or any(item.tensor.name == name for item in self.declarations):
                 continue
             wanted = p.evaluate(extent, self.values)
-            if wanted != value:
+            if wanted != as_int(value):
                 array, there = "the given sizes", f"{extent} = {wanted}"
                 do = "give the other sizes that make it so, or leave it out"
                 yield fault("E201.fixed", do=do, index=name, here=value, array=array, there=there)

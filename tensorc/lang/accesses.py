@@ -1,9 +1,7 @@
 """Every access of an operator, with the conditions under which it is evaluated, judged.
 
 The walk goes down from each equation, parents first, and carries what holds: the indices that have
-values and the conditions of `where`, `select`, `and` and `or`. A part that a traced tree shares is
-judged once per different set of conditions; beyond `MOST_CONTEXTS` sets it is judged under what
-they have in common.
+values and the conditions of `where`, `select`, `and` and `or` (`ir.contexts`).
 """
 
 from __future__ import annotations
@@ -13,37 +11,14 @@ from dataclasses import dataclass, field
 
 from tensorc.ir import syntax as s
 from tensorc.ir.build import Builder, dimension
+from tensorc.ir.contexts import Context, Judge, add
 from tensorc.ir.diagnostics import fault
-from tensorc.ir.functions import FUNCTIONS
-from tensorc.ir.integers import Integers
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.print_tensor import show
-from tensorc.ir.ranges import Finding, Ranges, Verdict
+from tensorc.ir.ranges import Finding, Verdict
 from tensorc.ir.source import Diagnostic, Place
-from tensorc.ir.tensor import Apply, Check, Condition, Expr, Position, Read, free_indices
+from tensorc.ir.tensor import Apply, Check, Condition, Position, Read
 from tensorc.lang.surface import Statement
-
-MOST_CONTEXTS = 8
-
-
-@dataclass(frozen=True)
-class Context:
-    """What holds where an expression is evaluated. `exact` is False for a merged context."""
-
-    scope: frozenset[str]
-    guards: tuple[Expr, ...]
-    exact: bool = True
-
-    def under(self, guard: Expr) -> Context:
-        """The context with one more condition."""
-        if guard in self.guards:
-            return self
-        return Context(self.scope, (*self.guards, guard), self.exact)
-
-    def inside(self, names: frozenset[str]) -> Context:
-        """The context in a reduction: conditions on an outer index of the same name are hidden."""
-        kept = tuple(guard for guard in self.guards if not free_indices(guard) & names)
-        return Context(self.scope | names, kept, self.exact)
 
 
 @dataclass
@@ -56,15 +31,9 @@ class Accesses:
     report: Callable[[Diagnostic], None]
     conditions: dict[Condition, None] = field(default_factory=dict[Condition, None])
     checks: dict[Check, None] = field(default_factory=dict[Check, None])
-    _ranges: dict[tuple[frozenset[str], tuple[Expr, ...]], Ranges] = field(
-        default_factory=dict[tuple[frozenset[str], tuple[Expr, ...]], Ranges]
-    )
-    _integers: dict[frozenset[str], Integers] = field(
-        default_factory=dict[frozenset[str], Integers]
-    )
-    _found: dict[tuple[Expr, Polynomial, Context], Finding] = field(
-        default_factory=dict[tuple[Expr, Polynomial, Context], Finding]
-    )
+
+    def __post_init__(self) -> None:
+        self.judge = Judge(self.extents, self.scalars)
 
     def statement(self, statement: Statement) -> None:
         """Judge every access of one equation."""
@@ -75,7 +44,7 @@ class Accesses:
                 if isinstance(item, s.Access):
                     self._access(item, context)
                 for part, there in self._below(item, context):
-                    _add(contexts.setdefault(id(part), []), there)
+                    add(contexts.setdefault(id(part), []), there)
 
     def _below(self, item: s.Syntax, context: Context) -> Iterator[tuple[s.Syntax, Context]]:
         match item:
@@ -112,7 +81,7 @@ class Accesses:
         guard = self.builder.built(item)
         if guard is None:
             return context
-        return context.under(guard if holds else Apply(FUNCTIONS["not"], (guard,)))
+        return context.under(guard, holds)
 
     def _access(self, item: s.Access, context: Context) -> None:
         read = self.builder.built(item)
@@ -121,34 +90,12 @@ class Accesses:
         for axis, (sub, limit) in enumerate(zip(read.subscripts, read.tensor.shape, strict=True)):
             if isinstance(sub, Position):
                 continue  # a bare index: its extent is the dimension's
-            finding = self._judge(sub, limit, context)
+            finding = self.judge.finding(sub, limit, context)
             place = item.subscripts[axis].span
             self._act(finding, read, axis, context, place)
 
-    def _judge(self, sub: Expr, limit: Polynomial, context: Context) -> Finding:
-        key = sub, limit, context
-        if key not in self._found:
-            self._found[key] = self.ranges(context).judge(sub, limit)
-        return self._found[key]
-
-    def ranges(self, context: Context) -> Ranges:
-        """The judge for a context; shared between accesses."""
-        key = context.scope, context.guards
-        if key not in self._ranges:
-            integers = self._integers.get(context.scope)
-            if integers is None:
-                integers = Integers(self.extents, context.scope, self.scalars)
-                self._integers[context.scope] = integers
-            self._ranges[key] = Ranges(
-                self.extents, context.scope, context.guards, self.scalars, integers
-            )
-        return self._ranges[key]
-
     def _act(self, finding: Finding, read: Read, axis: int, context: Context, span: Place) -> None:
-        verdict = finding.verdict
-        if not context.exact and verdict is not Verdict.PROVED:
-            verdict = Verdict.DATA  # what was left out might have helped; the kernel compares
-        match verdict:
+        match finding.verdict:
             case Verdict.PROVED:
                 pass
             case Verdict.REFUTED:
@@ -159,23 +106,11 @@ class Accesses:
                 self.checks.setdefault(Check(read, axis, span))
 
     def _condition(self, read: Read, axis: int, context: Context, span: Place) -> None:
-        value = self.ranges(context).integers.polynomial(read.subscripts[axis])
+        value = self.judge.value(read.subscripts[axis], context)
         names = tuple(name for name in self.extents if name in context.scope)
         limit = read.tensor.shape[axis]
         what = show(read)
         self.conditions.setdefault(Condition(value, limit, names, context.guards, what, span))
-
-
-def _add(contexts: list[Context], new: Context) -> None:
-    if new in contexts:
-        return
-    contexts.append(new)
-    if len(contexts) > MOST_CONTEXTS:
-        scope = contexts[0].scope
-        for context in contexts:
-            scope &= context.scope
-        common = [g for g in contexts[0].guards if all(g in c.guards for c in contexts)]
-        contexts[:] = [Context(scope, tuple(common), exact=False)]
 
 
 def out_of_range(read: Read, axis: int, finding: Finding, span: Place) -> Diagnostic:

@@ -24,7 +24,7 @@ from tensorc.ir.dtypes import INTEGER
 from tensorc.ir.expression import ARITH, ATOM, INFIX, Item, Parser
 from tensorc.ir.functions import REDUCERS
 from tensorc.ir.names import RESERVED
-from tensorc.ir.source import Diagnostic, Source
+from tensorc.ir.source import Diagnostic, Place, Source
 from tensorc.ir.syntax import Binding, Constant, Syntax
 from tensorc.ir.tokens import Line, one_statement, statements
 from tensorc.lang.surface import Constants, Dimension, Module, Operator, Parameter, Statement
@@ -64,7 +64,8 @@ def parse_file(source: Source, limits: Limits = Limits(), primes: bool = False) 
     """The operators and tables of a file.
 
     `primes` reads the compiler's own printed programs, whose names may end in '. Raises
-    NotationError with every fault: E101 to E109, E115, E117 to E119, one for each statement.
+    NotationError with every fault: E101 to E109, E115, E117 to E119, one for each
+    statement, and E220 for a second operator of a name.
     """
     _check_file(source, limits)
     lines = statements(source, primes)
@@ -121,6 +122,7 @@ class _File:
         self.faults: list[Diagnostic] = []
         self.tables: list[Constants] = []
         self.operators: list[Operator] = []
+        self._places: dict[str, Place] = {}  # of the operators' headers, by name
         self._body: list[Statement] | None = None  # of the operator above; None: there is none
 
     def take(self, line: Line) -> None:
@@ -152,7 +154,7 @@ class _File:
     def _statement(self, parser: Parser) -> None:
         match parser.token.text:
             case "op":
-                self.operators.append(_header(parser))
+                self._operator(_header(parser))
             case "const":
                 self.tables.append(_table(parser))
                 self._close()
@@ -160,6 +162,13 @@ class _File:
                 _monoid(parser)
             case _:
                 self._equation(parser)
+
+    def _operator(self, found: Operator) -> None:
+        before = self._places.setdefault(found.name, found.span)
+        if before is not found.span:
+            related = (("first defined here", before),)
+            self.faults.append(fault("E220.twice", found.span, name=found.name, related=related))
+        self.operators.append(found)
 
     def _equation(self, parser: Parser) -> None:
         token = parser.token

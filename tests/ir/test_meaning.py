@@ -17,6 +17,8 @@ import pytest
 
 from tensorc.errors import OutOfRange
 from tensorc.ir import sizes
+from tensorc.ir.accept import Outcome, accept
+from tensorc.ir.bound_tensor import bound_tensor
 from tensorc.ir.dtypes import BY_NAME
 from tensorc.ir.functions import FUNCTIONS
 from tensorc.ir.interpret_tensor import interpret
@@ -317,7 +319,8 @@ def draw(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
 
 
 def outputs(name: str, *arrays: Array) -> list[Array]:
-    """All outputs of an example on storage-typed arrays."""
+    """All outputs of an example on storage-typed arrays, once the rounding twin was accepted, and a
+    result that is a quarter off was not."""
     program = LANGUAGE[name]
     named = {p.tensor.name: a for p, a in zip(program.parameters, arrays, strict=True)}
     const = [p.tensor.name for p in program.parameters if p.const and not p.dims]
@@ -325,10 +328,16 @@ def outputs(name: str, *arrays: Array) -> list[Array]:
     extents = sizes.bind(program, shapes, {name: int(named[name]) for name in const})
     twin = interpret(program, named, extents, rounded=True)
     found = interpret(program, named, extents)
-    for output, value in found.items():
-        limit = 0.02 if twin[output].dtype.itemsize == 2 else 1e-4
-        near = np.isclose(twin[output].astype(float), value.astype(float), limit, limit)
-        assert near.all(), output
+    bounds = bound_tensor(program, named, extents)
+    for output in program.outputs:
+        item, dtype = output.tensor.name, output.tensor.dtype
+        np.testing.assert_array_equal(bounds[item].value, found[item])
+        verdict = accept(twin[item], found[item], twin[item], bounds[item].error, dtype)
+        assert verdict.outcome is not Outcome.FAIL, f"{name} {item}: {verdict}"
+        if dtype.floating and twin[item].size:
+            off = twin[item] * twin[item].dtype.type(1.25)
+            verdict = accept(off, found[item], twin[item], bounds[item].error, dtype)
+            assert verdict.outcome is Outcome.FAIL, f"{name} {item}: {verdict}"
     return list(found.values())
 
 

@@ -1,0 +1,148 @@
+"""`tc.einsum`: numpy.einsum's interface on compiled kernels.
+
+Integers and bools are bit-equal to NumPy's; floats are within the bound of the float64 result, and
+accumulate in f32 or wider. The result is always a fresh array unless `out` is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from tensorc.ir.dtypes import BY_NAME, DType
+
+Array = npt.NDArray[Any]
+_NAMES = {
+    "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+    "complex64": "complex64", "complex128": "complex128",
+}  # fmt: skip
+_PROGRAMS: dict[object, Any] = {}
+_MOST_PROGRAMS = 4096
+
+
+def einsum(
+    *operands: Any,
+    out: Array | None = None,
+    dtype: npt.DTypeLike = None,
+    order: str = "K",
+    casting: str = "safe",
+    optimize: object = False,
+) -> Any:
+    """Evaluate Einstein's summation convention on the operands.
+
+    The first argument is a subscripts string ("ij,jk->ik", also "batch q, batch k -> q k"), or
+    operands alternate with lists of integer labels, as in NumPy. `optimize` is accepted for
+    compatibility: the compiler chooses the order. Raises ValueError for subscripts or shapes that
+    do not fit, TypeError for types that have no kernel.
+    """
+    from tensorc.lang.subscripts import sizes_of
+
+    if optimize not in (False, True, "greedy", "optimal") and not isinstance(
+        optimize, list | tuple
+    ):
+        raise TypeError(f"optimize={optimize!r} is no contraction order")
+    arrays, spec = _arguments(operands)
+    result = _result_type(arrays, dtype, out, casting)
+    sizes = sizes_of(spec, [array.shape for array in arrays])
+    ones = tuple(
+        tuple(size == 1 and sizes[label] != 1 for label, size in zip(term, a.shape, strict=True))
+        for term, a in zip(spec.operands, arrays, strict=True)
+    )
+    program = _program(spec, ones, tuple(_dtype(array.dtype) for array in arrays), result)
+    value = _run(program, arrays, order)
+    return _delivered(value, out, casting)
+
+
+def _arguments(operands: Sequence[Any]) -> tuple[list[Array], Any]:
+    """The arrays and their subscripts, from the string form or the label-list form."""
+    from tensorc.lang.subscripts import ELLIPSIS, parse, subscripts
+
+    if not operands:
+        raise ValueError("must specify the einstein sum subscripts string and at least one operand")
+    if isinstance(operands[0], str):
+        arrays = [np.asarray(item) for item in operands[1:]]
+        if not arrays:
+            raise ValueError("einsum needs at least one operand beside its subscripts")
+        return arrays, parse(operands[0], [array.ndim for array in arrays])
+    arrays = [np.asarray(item) for item in operands[: len(operands) // 2 * 2 : 2]]
+    lists = [_label_list(item, ELLIPSIS) for item in operands[1::2]]
+    result = _label_list(operands[-1], ELLIPSIS) if len(operands) % 2 else None
+    return arrays, subscripts(lists, result, [array.ndim for array in arrays])
+
+
+def _label_list(item: Any, ellipsis: str) -> tuple[Any, ...]:
+    labels: list[Any] = []
+    for label in item:
+        if label is Ellipsis:
+            labels.append(ellipsis)
+        elif isinstance(label, int | np.integer) and not isinstance(label, bool):
+            labels.append(int(label))
+        else:
+            raise TypeError(f"einsum label {label!r} is neither an integer nor Ellipsis")
+    return tuple(labels)
+
+
+def _result_type(
+    arrays: Sequence[Array], dtype: npt.DTypeLike, out: Array | None, casting: str
+) -> DType:  # fmt: skip
+    """NumPy's rule: the given type, else the operands' common type."""
+    chosen = np.dtype(dtype) if dtype is not None else _common(arrays)
+    for number, array in enumerate(arrays):
+        if not np.can_cast(array.dtype, chosen, cast(Any, casting)):
+            raise TypeError(
+                f"operand {number} of type {array.dtype} cannot be cast to {chosen} "
+                f"according to the rule {casting!r}"
+            )
+    return _dtype(chosen)
+
+
+def _common(arrays: Sequence[Array]) -> np.dtype[Any]:
+    types = {array.dtype for array in arrays}
+    return next(iter(types)) if len(types) == 1 else np.result_type(*types)
+
+
+def _dtype(found: np.dtype[Any]) -> DType:
+    name = _NAMES.get(found.name)
+    if name is None:
+        raise TypeError(
+            f"einsum has no kernel for {found}; it takes bool, integers of 8 to 64 bits, "
+            "float16, bfloat16, float32, float64"
+        )
+    return BY_NAME[name]
+
+
+def _program(spec: Any, ones: Any, sources: tuple[DType, ...], result: DType) -> Any:
+    """The program for a call, made once."""
+    from tensorc.lang.subscripts import program
+
+    key = (spec, ones, sources, result)
+    if key not in _PROGRAMS:
+        if len(_PROGRAMS) >= _MOST_PROGRAMS:
+            _PROGRAMS.clear()
+        _PROGRAMS[key] = program(spec, ones, sources, result)
+    return _PROGRAMS[key]
+
+
+def _run(program: Any, arrays: Sequence[Array], order: str) -> Array:
+    from tensorc.compiler import run
+
+    named = {f"x{number}": array for number, array in enumerate(arrays)}
+    (value,) = run(program, named).values()
+    return np.asfortranarray(value) if order == "F" and value.ndim > 1 else value
+
+
+def _delivered(value: Array, out: Array | None, casting: str) -> Any:
+    """Into `out` if it was given; a 0-d result is a scalar, as in NumPy."""
+    if out is None:
+        return value if value.ndim else value[()]
+    if out.shape != value.shape:
+        raise ValueError(f"out has shape {out.shape}; the result has {value.shape}")
+    if not np.can_cast(value.dtype, out.dtype, cast(Any, casting)):
+        raise TypeError(f"the result of type {value.dtype} cannot be cast to out's {out.dtype}")
+    np.copyto(out, value, casting=cast(Any, casting))
+    return out

@@ -3,6 +3,7 @@ three loops, ragged data, split reductions with a combining kernel, 4-bit weight
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tensorc.ir.tile import TileProgram
 from tensorc.ir.verify_tile import verify
 
 Array = npt.NDArray[Any]
+Outputs = Mapping[str, Array]
 
 
 def program(text: str) -> TileProgram:
@@ -24,6 +26,15 @@ def program(text: str) -> TileProgram:
     found = read(text)
     assert verify(found) == []
     assert read(show(found)) == found
+    return found
+
+
+def run(tiles: TileProgram, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> Outputs:
+    """The outputs, the same if blocks run one by one in a random order."""
+    found = interpret(tiles, arrays, sizes)
+    again = interpret(tiles, arrays, sizes, np.random.default_rng(1))
+    for name, values in found.items():
+        np.testing.assert_array_equal(again[name], values)
     return found
 
 
@@ -57,7 +68,7 @@ kernel variance(x) -> o
 @pytest.mark.parametrize(("m", "d"), [(4, 32), (5, 31), (3, 97), (1, 1)])
 def test_variance_in_one_pass_far_from_zero(m: int, d: int) -> None:
     x = 1000 + draw(m, d)
-    found = interpret(program(VARIANCE), {"x": x}, {"m": m, "d": d})["o"]
+    found = run(program(VARIANCE), {"x": x}, {"m": m, "d": d})["o"]
     np.testing.assert_allclose(found, x.astype(np.float64).var(axis=1), rtol=0, atol=3e-4)
 
 
@@ -97,7 +108,7 @@ def test_strided_padded_convolution_through_three_loops(size: int, channels: int
         for s in range(3)
     )
     sizes = dict(n=2, h=out, w=out, f=20, c=channels, y=size, x=size)
-    found = interpret(program(CONVOLUTION), {"a": a, "b": b}, sizes)["o"]
+    found = run(program(CONVOLUTION), {"a": a, "b": b}, sizes)["o"]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
 
 
@@ -127,7 +138,7 @@ def test_ragged_rows_of_a_table() -> None:
     tok[1, 5] = 99  # beyond the length of its row: never used
     arrays = {"tab": tab, "tok": tok, "len": lengths}
     sizes = {"b": 4, "t": 11, "d": 20, "v": 10}
-    found = interpret(program(RAGGED), arrays, sizes)["o"]
+    found = run(program(RAGGED), arrays, sizes)["o"]
     wanted = [tab[row[:n]].sum(axis=0) for row, n in zip(tok, lengths, strict=True)]
     np.testing.assert_allclose(found, np.array(wanted), rtol=0, atol=1e-6)
     tok[3, 10] = 10
@@ -193,7 +204,7 @@ def test_split_attention_and_the_kernel_that_combines(m: int, n: int, d: int) ->
     scores = np.exp(q.astype(float) @ k.T.astype(float))
     wanted = scores @ v / scores.sum(axis=1, keepdims=True)
     sizes = {"m": m, "n": n, "d": d}
-    found = interpret(program(SPLIT), {"q": q, "k": k, "v": v}, sizes)["o"]
+    found = run(program(SPLIT), {"q": q, "k": k, "v": v}, sizes)["o"]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-5)
 
 
@@ -226,7 +237,7 @@ def test_four_bit_weights_by_their_digits() -> None:
     digits = np.stack([w & 15, w >> 4], axis=1).reshape(32 * k2, n).astype(float) - 8
     weights = (digits * np.repeat(scale.astype(float), 32, axis=0)).astype(np.float16)
     wanted = x.astype(float) @ weights.astype(float)
-    found = interpret(program(PACKED), {"x": x, "w": w, "scale": scale}, {"m": m, "n": n, "k2": k2})
+    found = run(program(PACKED), {"x": x, "w": w, "scale": scale}, {"m": m, "n": n, "k2": k2})
     np.testing.assert_allclose(found["o"], wanted, rtol=0, atol=2e-4)
 
 
@@ -250,7 +261,7 @@ kernel tropical(a, b) -> o
 
 def test_tropical_product() -> None:
     a, b = draw(9, 6), draw(6, 17, seed=1)
-    found = interpret(program(TROPICAL), {"a": a, "b": b}, {"i": 9, "j": 17, "k": 6})["o"]
+    found = run(program(TROPICAL), {"a": a, "b": b}, {"i": 9, "j": 17, "k": 6})["o"]
     np.testing.assert_array_equal(found, (a[:, :, None] + b[None]).min(axis=1))
 
 
@@ -270,6 +281,5 @@ kernel columns(a) -> o
 
 def test_stores_that_combine_wrap_as_integers_do() -> None:
     a = np.random.default_rng(0).integers(-(2**31), 2**31, (11, 13)).astype(np.int32)
-    order = np.random.default_rng(1)
-    found = interpret(program(HISTOGRAM), {"a": a}, {"i": 11, "j": 13}, order)["o"]
+    found = run(program(HISTOGRAM), {"a": a}, {"i": 11, "j": 13})["o"]
     np.testing.assert_array_equal(found, a.sum(axis=0, dtype=np.int32))

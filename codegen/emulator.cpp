@@ -69,7 +69,6 @@ static void collect_segments(u8* base) { constants.push_back({base, base + (16 <
 #endif
 
 // ---- answers ----
-static bool recording;                            // departures are part of the answer
 static u8* code_base;
 static long long code_offset(void* pc) { return pc ? (long long)((u8*)pc - code_base) : -1; }
 static std::string reports_json() {
@@ -89,11 +88,12 @@ static std::string tallies_json() {
   return out;
 }
 static void answer() {
-  std::string taken_text, written;
+  std::string taken_text, written, told;
+  for (auto& s : story) told += (told.empty() ? "" : ",") + quoted(s);
   if (recording) for (auto& d : taken) taken_text += text("%s[%llu,%u]", taken_text.empty() ? "" : ",", d.step, d.pick);
   for (auto& b : buffers) written += text("%s%llu", written.empty() ? "" : ",", b.written ? (u64)(b.first - heap) : ~0ull);
   std::cout << "{\"reports\":[" << reports_json() << "],\"counts\":[" << tallies_json() << "],\"taken\":[" << taken_text
-            << "],\"written\":[" << written << "]," << text("\"steps\":%llu,\"switches\":%llu,\"wgmmas\":%llu,\"operations\":%llu,",
+            << "],\"story\":[" << told << "],\"written\":[" << written << "]," << text("\"steps\":%llu,\"switches\":%llu,\"wgmmas\":%llu,\"operations\":%llu,",
             run.steps, run.switches, run.wgmmas, run.ops)
             << text("\"cycles\":%.0f,\"tensor_cycles\":%.0f,\"bulk_loaded\":%llu,\"bulk_stored\":%llu}", last_cycle, tensor_busy,
                     bulk_bytes[1], bulk_bytes[0]) << std::endl;

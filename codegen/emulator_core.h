@@ -115,6 +115,7 @@ struct Meeting {
   bool named = false;                             // a named barrier
   std::vector<Thread*> here;
   Clock seen, fenced;
+  std::vector<Epoch> arrivals, last_arrivals;     // named barriers: of this phase, of the one before
 };
 
 struct BulkStore { OpRef read, write; };
@@ -161,6 +162,7 @@ struct Mbarrier {
   Epoch made = 0;
   double time = 0, done_time = 0;
   std::vector<Thread*> waiting;
+  std::vector<Epoch> arrivals, last_arrivals;     // of this phase, of the one before
 };
 
 struct Cell { Epoch write = 0, read[3] = {0, 0, 0}; };
@@ -183,6 +185,7 @@ struct Block {
   std::map<u32, Mbarrier> mbarriers;
   Meeting named[16];
   std::vector<int> named_generation[16];          // per thread: generation of its last arrival, plus one
+  std::vector<int> named_synced[16];              // and of its last wait
   std::vector<Meeting> warps, groups;
   std::vector<std::unique_ptr<WarpGroup>> wgmma;
   std::unique_ptr<TensorMemory> tensor;

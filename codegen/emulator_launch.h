@@ -143,7 +143,7 @@ static void report_deadlock() {
   for (auto& c : run.resident)
     for (auto& t : c->threads) {
       if (t->done) continue;
-      auto [entry, fresh] = stuck.try_emplace(role_of(*t) + " waits for " + waited_for(*t), Stuck{t.get(), 0});
+      auto [entry, fresh] = stuck.try_emplace((t->role ? role_of(*t) : "a thread") + " waits for " + waited_for(*t), Stuck{t.get(), 0});
       entry->second.count++;
     }
   size_t shown = 0;
@@ -156,6 +156,7 @@ static void reset_launch() {
   reports.clear();
   report_index.clear();
   taken.clear();
+  story.clear();
   next_given = 0;
   for (auto& c : run.resident) {
     for (auto& b : c->blocks) { clear_lines(b->lines); arena_owner[b->arena_index] = nullptr; }

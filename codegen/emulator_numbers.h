@@ -12,12 +12,13 @@ static inline float emu_decode(u32 bits, int exponent, int mantissa) {
   const float scaled = emu_float(body << (23 - mantissa)) * emu_float((u32)(254 - bias) << 23);
   return emu_float(emu_bits(scaled) | sign);
 }
-// Encode with round to nearest even; overflow gives 2^(e)-1 exponent with mantissa 0 (infinity).
-static inline u32 emu_encode(float x, int exponent, int mantissa) {
+// Encode with round to nearest even. `top` is the largest exponent field of a finite number; what is larger becomes
+// the all-ones exponent with mantissa 0 (infinity).
+static inline u32 emu_encode(float x, int exponent, int mantissa, int top) {
   const int bias = (1 << (exponent - 1)) - 1;
   const u32 bits = emu_bits(x), sign = bits >> 31 << (exponent + mantissa), magnitude = bits & 0x7fffffff;
   const int e = (int)(magnitude >> 23) - 127 + bias;                 // exponent field before rounding
-  if (e >= (1 << exponent)) return sign | (((1u << exponent) - 1) << mantissa);
+  if (e > top) return sign | (((1u << exponent) - 1) << mantissa);
   int shift = 23 - mantissa;
   u32 significand = magnitude & 0x7fffff;
   if (e > 0) significand |= (u32)e << 23;
@@ -41,14 +42,14 @@ static inline u32 emu_to_bf16(float x) {
   const u32 bits = emu_bits(x);
   return x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
-static inline u32 emu_to_f16(float x) { return x != x ? 0x7fff : emu_encode(x, 5, 10); }
+static inline u32 emu_to_f16(float x) { return x != x ? 0x7fff : emu_encode(x, 5, 10, 30); }
 static inline u32 emu_to_e5m2(float x) {                             // saturating
-  const u32 r = x != x ? 0x7f : emu_encode(x, 5, 2);
+  const u32 r = x != x ? 0x7f : emu_encode(x, 5, 2, 30);
   return x == x && (r & 0x7f) >= 0x7c ? (r & 0x80) | 0x7b : r;
 }
 static inline u32 emu_to_e4m3(float x) {                             // saturating at 448; NaN is all ones
   if (x != x) return 0x7f;
-  const u32 sign = emu_bits(x) >> 31 << 7, r = emu_encode(x, 4, 3) & 0x7f;
+  const u32 sign = emu_bits(x) >> 31 << 7, r = emu_encode(x, 4, 3, 15) & 0x7f;
   const float magnitude = x < 0 ? -x : x;
   return sign | (magnitude >= 464.f || r >= 0x7f ? 0x7e : r);
 }

@@ -59,13 +59,15 @@ class Count:
 class Outcome:
     """All that one launch told.
 
-    taken: the scheduler's departures from its default order, enough to run the launch again.
+    taken: the scheduler's departures from its default order, enough to run the launch again; story:
+    the first 64 of them in words; both only where the mode records.
     cycles: virtual time, 0 unless asked for.
     """
 
     reports: tuple[Report, ...] = ()
     counts: tuple[Count, ...] = ()
     taken: tuple[Departure, ...] = field(default=(), repr=False)
+    story: tuple[str, ...] = field(default=(), repr=False)
     steps: int = 0
     wgmmas: int = 0
     operations: int = 0
@@ -135,6 +137,7 @@ def outcome_of(answer: dict[str, Any], library: Path) -> Outcome:
             for c in counts
         ),
         taken=tuple((step, pick) for step, pick in answer["taken"]),
+        story=tuple(answer["story"]),
         **{
             key: answer[key]
             for key in (

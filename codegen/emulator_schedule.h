@@ -8,6 +8,8 @@
 
 struct Departure { u64 step; u32 pick; };
 static std::vector<Departure> taken;              // departures of this run, in order
+static std::vector<std::string> story;            // the first departures in words, when they are recorded
+static bool recording;
 static std::vector<Departure> given;              // departures to follow instead of a policy
 static size_t next_given;
 static bool replaying;
@@ -81,10 +83,20 @@ static void block_on(Waiting on, const char* what, u32 a, u32 b, void* pc) {
   current->wait = {on, what, a, b, pc};
   leave_fiber();
 }
+static const size_t LONGEST_STORY = 64;
+static void tell(const std::string& what) {
+  if (recording && !taken.empty() && story.size() < LONGEST_STORY) story.push_back(text("step %llu: %s", taken.back().step, what.c_str()));
+}
+static std::string full_name(const Thread& t) {
+  return t.role ? text("%s (thread %d)", role_of(t).c_str(), t.id) : role_of(t);
+}
+static std::string op_name(const Op& op) { return text("the %s of %s", op.what, full_name(*op.issuer).c_str()); }
+
 // a place where the scheduler may be asked, one time in `one_in`
 static void maybe_yield(u32 one_in) {
   if (timed) return;
   if (!decide(2, [&] { return chance(one_in) ? 1u : 0u; })) return;
+  if (recording) tell(full_name(*current) + " pauses");
   run.ready.insert(run.ready.begin(), current);   // under all others, so that the default choice is someone else
   leave_fiber();
 }
@@ -149,9 +161,18 @@ static void schedule() {
     u32 pick = 0;
     if (timed) { if (!async_first_timed(threads, pick)) pick = pick_thread_timed(threads); }
     else pick = decide((u32)(threads + ops), [&] { return policy_pick(threads, ops); });
-    if (pick >= threads) { run_async(pick - (u32)threads); continue; }
+    const bool telling = recording && pick && story.size() < LONGEST_STORY;
+    const std::string instead = telling && threads ? " instead of " + full_name(*run.ready.back()) : "";
+    if (pick >= threads) {
+      const u32 index = pick - (u32)threads;
+      const size_t loose = run.loose.size();
+      if (telling) tell(op_name(*(index < loose ? run.loose[index] : run.queues[index - loose]->front())) + " completes" + instead);
+      run_async(index);
+      continue;
+    }
     const size_t at = threads - 1 - pick;
     Thread* t = run.ready[at];
+    if (telling) tell(full_name(*t) + " runs" + instead);
     run.ready.erase(run.ready.begin() + at);
     enter_fiber(*t);
   }

@@ -40,6 +40,8 @@ static void part(Meeting& m, bool sync) {
   m.here.clear();
   m.arrived = 0;
   m.generation++;
+  m.last_arrivals.swap(m.arrivals);
+  m.arrivals.clear();
 }
 static int warp_size(const Thread& t) { return std::min(32, (int)t.block->threads.size() - (t.id & ~31)); }
 static Meeting& warp_of(Thread& t) { return t.block->warps[t.id / 32]; }
@@ -47,18 +49,33 @@ static bool meet_warp(const char* what, bool sync, u64 key, void* pc) {
   return meet(warp_of(*current), warp_size(*current), what, sync, key, ON_COLLECTIVE, pc);
 }
 
+// An arrival must be ordered after every arrival of the phase before: else, in another interleaving, it would be
+// counted there.
+static void check_phase(const std::vector<Epoch>& last, const std::string& barrier, void* pc) {
+  for (Epoch e : last)
+    if (!current->seen.knows(e)) {
+      report("barrier", text("an arrival on %s may be counted in the phase before: it is not ordered after the arrival of %s",
+                             barrier.c_str(), who_did(*current->block->cluster, e).c_str()), pc);
+      return;
+    }
+}
+
 // ---- named barriers ----
 static void arrive_named(int id, int threads, bool wait, void* pc) {
   Block& b = *current->block;
   Meeting& m = b.named[id];
   auto& last = b.named_generation[id];
-  if (last.empty()) last.assign(b.threads.size(), 0);
+  auto& synced = b.named_synced[id];
+  if (last.empty()) { last.assign(b.threads.size(), 0); synced.assign(b.threads.size(), 0); }
   const char* what = wait ? "bar.sync" : "bar.arrive";
   if (id < 0 || id > 15 || threads <= 0 || threads % 32 || threads > (int)((b.threads.size() + 31) & ~31))
     report("barrier", text("%s: barrier %d of %d threads is impossible in a block of %zu", what, id, threads, b.threads.size()), pc);
   if (last[current->id] == m.generation + 1)
     report("barrier", text("%s: a thread takes part twice in one phase of named barrier %d", what, id), pc);
   last[current->id] = m.generation + 1;
+  if (synced[current->id] < m.generation) check_phase(m.last_arrivals, text("named barrier %d", id), pc);
+  if (wait) synced[current->id] = m.generation + 1;
+  m.arrivals.push_back(current->now());
   if (wait) {
     if (meet(m, threads, "named barrier", true, (u64)threads, ON_NAMED_BARRIER, pc, (u32)id)) part(m, true);
     maybe_yield(4);
@@ -97,6 +114,8 @@ static void complete_phase(Mbarrier& m) {
   if (m.pending || m.bytes) return;
   m.phase++;
   m.pending = m.count;
+  m.last_arrivals.swap(m.arrivals);
+  m.arrivals.clear();
   m.done_seen = m.seen;
   m.done_fenced = m.fenced;
   m.done_time = m.time;
@@ -155,6 +174,8 @@ void emu_mbar_arrive(u32 bar, u32 bytes) {
   Mbarrier* m = mbarrier_at(bar, "mbarrier.arrive", false, EMU_PC, &b);
   if (!m) return;
   current->time += CALL;
+  check_phase(m->last_arrivals, "mbarrier " + name_of(*b, bar & 0xffffff), EMU_PC);
+  m->arrivals.push_back(current->now());
   arrive_on(*m, current->seen, current->fenced, current->time, *b, bar & 0xffffff, EMU_PC);
   current->tick();
   m->bytes += bytes;

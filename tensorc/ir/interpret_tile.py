@@ -40,7 +40,7 @@ from tensorc.ir.tile import (
     TileProgram,
     Use,
 )
-from tensorc.ir.tile_block import Axes, Block, combined, exact, lowest, neutral, parts
+from tensorc.ir.tile_block import Axes, Block, batch, combined, exact, lowest, neutral, parts
 from tensorc.ir.walk_tile import bound, whole
 
 _COMBINE: dict[Reducer, np.ufunc] = {
@@ -58,7 +58,8 @@ def interpret(
     """The outputs of `program` by name, in their storage types.
 
     `arrays`: every parameter. `extents`: the extent of every index (those that follow from others
-    may be left out). `order`: draws the order of the blocks of every grid; None: row-major.
+    may be left out). `order`: draws the order in which the blocks of every grid run, one by one;
+    None: blocks of one lane that do the same run together, others in row-major order.
 
     BrokenInvariant: see above. OutOfRange (R704): a checked subscript leaves its dimension.
     """
@@ -142,15 +143,18 @@ class Run:
             shape = tuple(self.number(size, None) for size in tensor.shape)
             self.memory.arrays.setdefault(tensor.name, np.zeros(shape, numpy_dtype(tensor.dtype)))
             self.memory.stored.setdefault(tensor.name, np.zeros(shape, bool))
-        sizes = {item.index: item.size for item in kernel.grid}
+        together = batch(kernel, self.extents) if self.order is None else ()
+        apart = {item.index: item.size for item in kernel.grid}
+        for axis in together:
+            del apart[axis.index]
         names, lanes = bound(kernel), whole(kernel)
-        for bases in self.blocks(kernel):
-            self.body(kernel.body, Block(kernel, bases, dict(sizes), names, lanes))
+        for bases in self.blocks(apart):
+            self.body(kernel.body, Block(kernel, together, bases, dict(apart), names, lanes))
 
-    def blocks(self, kernel: Kernel) -> list[dict[str, int]]:
+    def blocks(self, grid: Mapping[str, int]) -> list[dict[str, int]]:
         """The bases of every block of the grid, in the order of this run."""
-        ranges = [range(0, self.extents[item.index], item.size) for item in kernel.grid]
-        names = [item.index for item in kernel.grid]
+        ranges = [range(0, self.extents[index], size) for index, size in grid.items()]
+        names = list(grid)
         found = [dict(zip(names, bases, strict=True)) for bases in product(*ranges)]
         if self.order is None:
             return found
@@ -217,8 +221,9 @@ class Run:
     # --- statements -----------------------------------------------------------------------------
 
     def axes(self, names: Iterable[str], exprs: tuple[Expr, ...], block: Block) -> Axes:
-        """The lanes on which a statement with these axes works."""
-        return tuple(self.axis(name, block.lanes_of(name, exprs), block) for name in names)
+        """The lanes on which a statement with these axes works, of all blocks done together."""
+        own = (self.axis(name, block.lanes_of(name, exprs), block) for name in names)
+        return (*block.batch, *own)
 
     def axis(self, index: str, lanes: int | None, block: Block) -> Axis:
         start, count = block.windows.get(index, (0, lanes))
@@ -251,7 +256,7 @@ class Run:
 
     def reduced(self, let: Let, op: Reducer, axes: Axes, block: Block) -> Lanes:
         """All lanes of the reduced axes, or those inside the domain along exact ones."""
-        rank = len(let.tile.axes)
+        rank = len(block.batch) + len(let.tile.axes)
         outer = axes[:rank]
         inner = tuple(exact(axis) if axis.index in let.by.exact else axis for axis in axes[rank:])
         total = block.fetch(let.onto) if let.onto else None
@@ -270,13 +275,14 @@ class Run:
         if any(block.bases[index] for index in store.once):
             return
         exprs = (*store.subscripts, store.value)
-        names = sorted(frozenset[str]().union(*map(free_indices, exprs)))
+        together = {axis.index for axis in block.batch}
+        names = sorted(frozenset[str]().union(*map(free_indices, exprs)) - together)
         axes = self.axes(names, exprs, block)
         site = self.site(block, axes, store.by)
         lanes = site.stored(store.value, store.tensor.dtype)
         places = [site.value(item, I64) for item in store.subscripts]
         self.guard(store.value, store.edge, axes, block)
-        inside = np.broadcast_to(site.inside(names), site.shape)
+        inside = np.broadcast_to(site.inside(axis.index for axis in axes), site.shape)
         for item in (lanes, *places):
             self.reads_inside(site, item, block)
             if (np.broadcast_to(item.states, site.shape)[inside] != KNOWN).any():

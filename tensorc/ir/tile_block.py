@@ -14,10 +14,11 @@ from tensorc.ir import reductions
 from tensorc.ir.dtypes import DType, integer_range
 from tensorc.ir.functions import Reducer
 from tensorc.ir.lanes import KNOWN, UNKNOWN, Axis, Lanes
+from tensorc.ir.polynomial import symbols
 from tensorc.ir.rounding import LARGEST, Array, numpy_dtype, round_exact, round_to
-from tensorc.ir.tensor import Expr
-from tensorc.ir.tile import Kernel, Tile
-from tensorc.ir.walk_tile import values_in
+from tensorc.ir.tensor import Expr, free_indices
+from tensorc.ir.tile import Each, Kernel, Let, Loop, Store, Tile
+from tensorc.ir.walk_tile import opaque, statements, tiles, values_in
 
 Axes = tuple[Axis, ...]
 POINTS = 1 << 21  # elements that a reduction evaluates at once
@@ -25,13 +26,15 @@ POINTS = 1 << 21  # elements that a reduction evaluates at once
 
 @dataclass
 class Block:
-    """One block of the grid, and where in its loops it is.
+    """One block of the grid, and where in its loops it is; or many blocks that do the same.
 
-    `bases` and `counts`: base position and lanes of each index bound here; `windows`: the lanes
-    that `Each` singles out; `full`: whether the block of an open loop lies in its full range.
+    `batch`: all positions of grid indices with one lane, as axes in front of every tile's own.
+    `bases` and `counts`: base position and lanes of each other index bound here; `windows`: the
+    lanes that `Each` singles out; `full`: whether the block of an open loop lies in its full range.
     """
 
     kernel: Kernel
+    batch: Axes
     bases: dict[str, int]
     counts: dict[str, int]
     bound: frozenset[str]
@@ -41,7 +44,7 @@ class Block:
     seen: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     tiles: dict[str, tuple[tuple[str, ...], Lanes]] = field(
         default_factory=dict[str, tuple[tuple[str, ...], Lanes]]
-    )
+    )  # with the names of the arrays' axes
 
     def __str__(self) -> str:
         at = ", ".join(f"{index} = {base}" for index, base in self.bases.items())
@@ -50,7 +53,8 @@ class Block:
     def window(self, tile: Tile) -> tuple[slice, ...]:
         """The lanes of a tile that statements work on here."""
         spans = (self.windows.get(a, (0, n)) for a, n in zip(tile.axes, tile.sizes, strict=True))
-        return tuple(slice(start, start + count) for start, count in spans)
+        own = (slice(start, start + count) for start, count in spans)
+        return (*(axis.window for axis in self.batch), *own)
 
     def fetch(self, tile: Tile) -> Lanes:
         """Those lanes of a tile."""
@@ -59,9 +63,10 @@ class Block:
     def assign(self, tile: Tile, lanes: Lanes) -> None:
         """Set those lanes of a tile; all of its lanes have no value before the first time."""
         if tile.name not in self.tiles:
-            values = np.zeros(tile.sizes, numpy_dtype(tile.dtype))
-            states = np.full(tile.sizes, UNKNOWN, np.uint8)
-            self.tiles[tile.name] = tile.axes, Lanes(values, states)
+            shape = (*(axis.count for axis in self.batch), *tile.sizes)
+            names = (*(axis.index for axis in self.batch), *tile.axes)
+            values = np.zeros(shape, numpy_dtype(tile.dtype))
+            self.tiles[tile.name] = names, Lanes(values, np.full(shape, UNKNOWN, np.uint8))
         whole, window = self.tiles[tile.name][1], self.window(tile)
         whole.values[window], whole.states[window] = lanes.values, lanes.states != KNOWN
 
@@ -70,10 +75,42 @@ class Block:
         it reads, those that whole tiles have; None: exactly its extent."""
         if index in self.counts:
             return self.counts[index]
-        for value in values_in(exprs).values():
-            if index in value.axes:
-                return self.tiles[value.tile][1].values.shape[value.axes.index(index)]
+        for name in values_in(exprs):
+            names, lanes = self.tiles[name]
+            if index in names:
+                return lanes.values.shape[names.index(index)]
         return self.whole.get(index)
+
+
+def alike(kernel: Kernel) -> tuple[str, ...]:
+    """The grid indices with one lane of which all blocks do the same, each on its own elements:
+    no bound depends on them, and they are no tile's axis."""
+    taken: set[str] = set()
+    for item in statements(kernel.body):
+        match item:
+            case Let():
+                taken.update(item.tile.axes, item.reduced)
+            case Store():
+                taken.update(item.once)
+            case Loop():
+                taken.update(axis for carry in item.carries for axis in carry.tile.axes)
+                limits = (item.lower, item.upper, *item.full)
+                taken.update(symbol.name for limit in limits for symbol in symbols(limit))
+                taken.update(i for limit in limits for e in opaque(limit) for i in free_indices(e))
+            case Each():
+                taken.add(item.index)
+    return tuple(b.index for b in kernel.grid if b.size == 1 and b.index not in taken)
+
+
+def batch(kernel: Kernel, extents: Mapping[str, int]) -> Axes:
+    """As many of the indices of `alike` as keep arrays small, the last ones first."""
+    lanes = max((math.prod(tile.sizes) for tile in tiles(kernel).values()), default=1)
+    chosen: list[Axis] = []
+    for index in reversed(alike(kernel)):
+        lanes *= extents[index]
+        if lanes <= POINTS >> 2:
+            chosen.insert(0, Axis(index, 0, 0, extents[index], extents[index]))
+    return tuple(chosen)
 
 
 def exact(axis: Axis) -> Axis:

@@ -161,3 +161,33 @@ def test_reads_widen() -> None:
     d, y = program.equations
     assert d.tensor.dtype is I32 and value_type(y.body) is F32
     assert any(isinstance(arg, Read) for arg in y.body.args)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("op f(x: f32[n], z: f32[n]) -> y: f32[n]\n  y[n] = x[n]", ["W201"]),
+        ("op f(x: f32[n], t: f32[m]) -> y: f32[n]\n  y[n] = x[n] / |m|", []),
+        ("op f(x: f32[n], w: const i64) -> y: f32[j=w]\n  y[j] = x[j % |n|]", []),
+        ("op f(x: u8[n]) -> y: u8[n]\n  y[n] = x[n]", []),
+        ("op f(x: u8[n]) -> y: u8[n]\n  y[n] = x[n] + 1", ["W202"]),
+        ("op f(x: u8[n]) -> y: u8[n]\n  y[n] = u8(x[n] + 1)", []),
+        ("op f(x: u8[n]) -> y: u8[n]\n  y[n] = (x[n] + 1) % 256", []),
+        ("op f(x: u8[n]) -> y: i8[n]\n  y[n] = x[n] >> 1", []),
+        ("op f(x: i16[n]) -> y: i8[n]\n  y[n] = clamp(x[n], -128, 127)", []),
+        ("op f(x: i64[n]) -> y: i32[n]\n  y[n] = x[n]", ["W202"]),
+        ("op f(x: i32[n]) -> y: u32[n]\n  y[n] = x[n]", ["W202"]),
+        ("op f(x: i32[n]) -> y: i32\n  y = sum[n](x[n])", ["W202"]),
+        ("op f(x: f32[n]) -> y: i32[n]\n  y[n] = i32(x[n])", []),
+        ("op f(x: f32[n]) -> y: i32\n  y = argmax[n](x[n])", []),
+        ("op f(x: f32[n]) -> y: i8\n  y = argmax[n](x[n])", ["W202"]),
+        ("op f(x: f32[n]) -> y: i32[n]\n  y[n] = i32(x[n] > 0) * 2", []),
+    ],
+)
+def test_warnings(text: str, codes: list[str]) -> None:
+    assert [item.code for item in one(text).warnings] == codes
+
+
+def test_a_warning_names_the_ranges() -> None:
+    (warning,) = one("op f(x: u8[n]) -> y: u8[n]\n  y[n] = x[n] + 1").warnings
+    assert (warning.found, warning.allowed) == ("1 to 256", "0 to 255")

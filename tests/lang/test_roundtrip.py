@@ -13,9 +13,12 @@ import pytest
 
 from tensorc.errors import NotationError
 from tensorc.ir.print_tensor import show_program
+from tensorc.ir.source import Source
 from tensorc.ir.tensor import Program
 from tensorc.lang import read
-from tensorc.lang.parse import read_source
+from tensorc.lang.check import check
+from tensorc.lang.parse import parse_file, read_source
+from tensorc.passes.canonicalise import canonicalise
 
 COUNT = 5000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 400
 PROGRAMS = Path(__file__).parent.parent / "programs"
@@ -33,10 +36,20 @@ def assert_reads_back(program: Program) -> None:
     assert show_program(again) == text
 
 
-@pytest.mark.parametrize("path", sorted([*PROGRAMS.glob("*.tc"), *EXAMPLES.glob("*.tc")]), ids=str)
+WRITTEN = sorted([*PROGRAMS.glob("*.tc"), *EXAMPLES.glob("*.tc")])
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
 def test_written_programs(path: Path) -> None:
     for program in read(read_source(path)):
         assert_reads_back(program)
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
+def test_canonical_programs(path: Path) -> None:
+    for program in map(canonicalise, read(read_source(path))):
+        source = Source("printed", show_program(program))
+        assert check(parse_file(source, primes=True)) == [program]
 
 
 @pytest.mark.parametrize(

@@ -151,8 +151,8 @@ TC_KERNEL(384, 1) attention(TC_GRID_CONST CUtensorMap q, TC_GRID_CONST CUtensorM
   const int warp = tc_warp_uniform(threadIdx.x >> 5), lane = threadIdx.x & 31, group = warp >> 2;
   const int total = (m + 127) / 128 * planes;
 
+  name_objects(base);
   if (threadIdx.x == 0) {
-    name_objects(base);
     tc_mbar_init(base + Q_FULL, 1);
     tc_mbar_init(base + Q_EMPTY, 8);              // one arrival a warp
     for (int s = 0; s < K_DEPTH; s++) {

@@ -31,8 +31,8 @@ TC_KERNEL(128, 1) gemm(TC_GRID_CONST CUtensorMap A, TC_GRID_CONST CUtensorMap B,
   const u32 base = tc_smem_u32(smem);
   const int warp = tc_warp_uniform(threadIdx.x >> 5), lane = threadIdx.x & 31;
   const int m0 = blockIdx.y * BM, n0 = blockIdx.x * BN, steps = (depth + BK - 1) / BK;
+  name_objects(base);
   if (threadIdx.x == 0) {
-    name_objects(base);
     for (int s = 0; s < STAGES; s++) {
       tc_mbar_init(base + FULL + 8 * s, 1);
       tc_mbar_init(base + EMPTY + 8 * s, 1);

@@ -44,8 +44,8 @@ TC_KERNEL(384, 1) gemm(TC_GRID_CONST CUtensorMap A, TC_GRID_CONST CUtensorMap B,
   const int warp = tc_warp_uniform(threadIdx.x >> 5), lane = threadIdx.x & 31, group = warp >> 2;
   const int across = (n + BN - 1) / BN, total = (m + BM - 1) / BM * across, steps = (depth + BK - 1) / BK;
 
+  name_objects(base);
   if (threadIdx.x == 0) {
-    name_objects(base);
     for (int s = 0; s < STAGES; s++) {
       tc_mbar_init(base + FULL + 8 * s, 1);
       tc_mbar_init(base + EMPTY + 8 * s, 8);      // one arrival a consumer warp

@@ -6,6 +6,7 @@ accumulate in f32 or wider. The result is always a fresh array unless `out` is g
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -28,7 +29,7 @@ _MOST_PROGRAMS = 4096
 def einsum(
     *operands: Any,
     out: Array | None = None,
-    dtype: npt.DTypeLike = None,
+    dtype: Any = None,
     order: str = "K",
     casting: str = "safe",
     optimize: object = False,
@@ -76,22 +77,20 @@ def _arguments(operands: Sequence[Any]) -> tuple[list[Array], Any]:
 
 
 def _label_list(item: Any, ellipsis: str) -> tuple[Any, ...]:
-    labels: list[Any] = []
-    for label in item:
-        if label is Ellipsis:
-            labels.append(ellipsis)
-        elif isinstance(label, int | np.integer) and not isinstance(label, bool):
-            labels.append(int(label))
-        else:
-            raise TypeError(f"einsum label {label!r} is neither an integer nor Ellipsis")
-    return tuple(labels)
+    return tuple(ellipsis if label is Ellipsis else _integer(label) for label in item)
+
+
+def _integer(label: object) -> int:
+    if isinstance(label, bool) or not hasattr(label, "__index__"):
+        raise TypeError(f"einsum label {label!r} is neither an integer nor Ellipsis")
+    return operator.index(cast(Any, label))
 
 
 def _result_type(
-    arrays: Sequence[Array], dtype: npt.DTypeLike, out: Array | None, casting: str
+    arrays: Sequence[Array], dtype: Any, out: Array | None, casting: str
 ) -> DType:  # fmt: skip
     """NumPy's rule: the given type, else the operands' common type."""
-    chosen = np.dtype(dtype) if dtype is not None else _common(arrays)
+    chosen = _common(arrays) if dtype is None else np.dtype(dtype)
     for number, array in enumerate(arrays):
         if not np.can_cast(array.dtype, chosen, cast(Any, casting)):
             raise TypeError(

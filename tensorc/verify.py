@@ -20,15 +20,17 @@ Array = npt.NDArray[Any]
 def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
     """A verdict for every output of a run that was prepared by `compiler.prepare`."""
     from tensorc.ir.accept import accept
+    from tensorc.ir.bound_tensor import bound_tensor
     from tensorc.ir.interpret_tensor import interpret
 
     program, arrays, extents = prepared.program, prepared.arrays, prepared.extents
     want = interpret(program, arrays, extents)
     twin = interpret(program, arrays, extents, rounded=True)
+    limits = bound_tensor(program, arrays, extents)
     return {
         item.tensor.name: accept(
             outputs[item.tensor.name], want[item.tensor.name], twin[item.tensor.name],
-            None, item.tensor.dtype, strict=prepared.policy == "strict",
+            limits[item.tensor.name].error, item.tensor.dtype, strict=prepared.policy == "strict",
         )
         for item in program.outputs
     }  # fmt: skip

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from tensorc.ir import constants, elementwise
-from tensorc.ir.dtypes import BOOL, F64, I64, DType, value_of
+from tensorc.ir.dtypes import BOOL, F64, I64, DType, settled, value_of
 from tensorc.ir.rounding import Array, numpy_dtype, round_exact, round_to
 from tensorc.ir.tensor import (
     Apply,
@@ -154,6 +154,7 @@ class Site:
         return Lanes(round_to(lanes.values, storage), lanes.states)
 
     def compute(self, expr: Expr, dtype: DType) -> Lanes:
+        """`value`, not remembered."""
         exact = constants.fold(expr, self.extents)
         if exact is not None:
             return self.known(round_exact(exact, dtype))
@@ -162,6 +163,7 @@ class Site:
         return lanes if own is dtype else Lanes(round_to(lanes.values, dtype), lanes.states)
 
     def known(self, values: Array) -> Lanes:
+        """Lanes that all have a value."""
         if values.ndim == 0:
             values = self.constant(values)
         return Lanes(values, self.constant(np.uint8(KNOWN)))
@@ -192,10 +194,13 @@ class Site:
                 return self.cast(arg, dtype)
             case Bitcast(dtype, arg):
                 return self.bits(arg, dtype)
-            case Literal() | Round() | Reduce():
+            case Literal(value, _):  # an imaginary one: the others are constants
+                return self.known(np.asarray(round_exact(value, own) * 1j))
+            case Round() | Reduce():
                 raise TypeError(f"{type(expr).__name__} in a level-2 body")
 
     def position(self, index: str) -> Array:
+        """The position of an index on each lane."""
         for axis in self.axes:
             if axis.index == index:
                 return self.along(index, axis.positions)
@@ -275,21 +280,24 @@ class Site:
 
     def bits(self, arg: Expr, dtype: DType) -> Lanes:
         """The same bits as another type: of the stored type of a read, else of the value type."""
-        own = stored_type(arg)
+        own = stored_type(arg, dtype)
         lanes = self.value(arg, value_of(own))
         values = round_to(lanes.values, own).view(numpy_dtype(dtype))
         return Lanes(round_to(values, value_of(dtype)), lanes.states)
 
 
-def stored_type(arg: Expr) -> DType:
-    """The type whose bits a bitcast takes: that of what is read or cast, else the value type."""
+def stored_type(arg: Expr, dtype: DType) -> DType:
+    """The type whose bits are taken as `dtype`: that in which `arg` is stored, if it has as many,
+    else its value type."""
+    own = settled(value_type(arg))
     match arg:
         case Read(tensor, _):
-            return tensor.dtype
-        case Cast(dtype, _) | Bitcast(dtype, _) | Value(_, _, dtype):
-            return dtype
+            stored = tensor.dtype
+        case Cast(stored, _) | Bitcast(stored, _) | Value(_, _, stored):
+            pass
         case _:
-            return resolved(value_type(arg), value_type(arg))
+            stored = own
+    return stored if stored.bits == dtype.bits else own
 
 
 def _both(lanes: Lanes) -> tuple[Array, Array]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tensorc.errors import NotationError, Unavailable
 from tensorc.ir.source import Source
 from tensorc.lang.spot import Spot, here, is_ours, raised
-from tensorc.lang.value import Expr, Index, Tensor
+from tensorc.lang.value import Value
 
 if TYPE_CHECKING:
     from tensorc.compiler import Compiled
@@ -100,7 +100,7 @@ class Op:
         Raises NotationError for the program, ArgumentError for arrays that do not fit it,
         TypeError for operands that are missing, unknown or given twice.
         """
-        if any(isinstance(item, Expr | Index | Tensor) for item in (*operands, *named.values())):
+        if any(isinstance(item, Value) for item in (*operands, *named.values())):
             raise _between(here())
         return _called(self.program, operands, named, self._device, self._outputs, self._options)
 

@@ -23,7 +23,8 @@ from tensorc.ir.syntax import Binding, Name, Reduction, SizeOf, Syntax, parts
 from tensorc.lang.lift import Statements, reading
 from tensorc.lang.spot import Spot, located, raised
 from tensorc.lang.surface import Operator, Parameter, Statement
-from tensorc.lang.value import Definition, Expr, Reading, Tensor, parameter, taken
+from tensorc.lang.tensors import Definition, Reading, Tensor, parameter
+from tensorc.lang.value import Expr, taken
 from tensorc.lang.written import locate
 
 _CALLED = "|".join(sorted(CALLABLE | SUGAR | set(BY_NAME)))

@@ -142,7 +142,7 @@ class Statements:
                 self._name(parts[part])
                 cost = self._sum(item)
         for part in sorted(parts, key=lambda part: costs[part].nesting, reverse=True):
-            if cost.nesting > NESTED and costs[part].nesting > 2 and part not in self._lifted:
+            if cost.nesting > NESTED <= costs[part].nesting and part not in self._lifted:
                 self._name(parts[part])
                 cost = self._sum(item)
         return cost

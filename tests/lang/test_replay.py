@@ -33,7 +33,7 @@ from tensorc.lang.spot import Spot
 from tensorc.lang.surface import Operator, Statement
 from tensorc.lang.value import taken
 
-COUNT = 2000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 150
+COUNT = 1000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 150
 
 OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "div": "truediv", "floordiv": "floordiv",

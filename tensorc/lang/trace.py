@@ -87,8 +87,7 @@ def _output(value: object, owner: object, function: Traced) -> Expr | Definition
     """A returned value: an expression, or a definition that becomes the output itself."""
     if isinstance(value, Tensor) and value.definition is not None:
         return value.definition
-    spot = _end(function)
-    made = taken(value, spot)
+    made = value if isinstance(value, Expr) else taken(value, _end(function))
     if made.owner is not None and made.owner is not owner:
         raise raised("E114", made.syntax.span, type="what another traced function made")
     return made

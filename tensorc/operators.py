@@ -6,6 +6,7 @@ first use, compiling and running in `tensorc.compiler`, which is imported when s
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import threading
@@ -77,7 +78,10 @@ class Op:
         self._outputs, self._options = outputs, dict(options or {})
         self._rebind: Callable[[object], Op] | None = None
         self._attribute = ""
-        self.__doc__ = function.__doc__ if function is not None else f"The operator {name}."
+        if function is None:
+            self.__doc__ = f"The operator {name}."
+        else:
+            functools.update_wrapper(self, function, updated=())
 
     @property
     def program(self) -> Program:

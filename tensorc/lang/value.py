@@ -185,7 +185,11 @@ class Value:
         raise self._number("int", "i64")
 
     def __index__(self) -> NoReturn:
-        raise self._number("int", "i64")
+        asked = callee(here().text())
+        instead = (
+            "an index: tc.sum[i](...)" if asked == "range" else "tc.select(...), or a parameter"
+        )
+        raise self.refused("E112", name=asked or "a Python sequence", instead=instead)
 
     def __complex__(self) -> NoReturn:
         raise self._number("complex", "complex128")

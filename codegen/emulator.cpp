@@ -87,7 +87,12 @@ static std::string tallies_json() {
                 quoted(key.kind).c_str(), code_offset(key.pc), t.requests, t.cost, t.least);
   return out;
 }
-static void answer() {
+static double cpu_seconds() {
+  struct rusage used {};
+  getrusage(RUSAGE_SELF, &used);
+  return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + 1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+static void answer(double seconds) {
   std::string taken_text, written, told;
   for (auto& s : story) told += (told.empty() ? "" : ",") + quoted(s);
   if (recording) for (auto& d : taken) taken_text += text("%s[%llu,%u]", taken_text.empty() ? "" : ",", d.step, d.pick);
@@ -95,7 +100,7 @@ static void answer() {
   std::cout << "{\"reports\":[" << reports_json() << "],\"counts\":[" << tallies_json() << "],\"taken\":[" << taken_text
             << "],\"story\":[" << told << "],\"written\":[" << written << "]," << text("\"steps\":%llu,\"switches\":%llu,\"wgmmas\":%llu,\"operations\":%llu,",
             run.steps, run.switches, run.wgmmas, run.ops)
-            << text("\"cycles\":%.0f,\"tensor_cycles\":%.0f,\"bulk_loaded\":%llu,\"bulk_stored\":%llu}", last_cycle, tensor_busy,
+            << text("\"seconds\":%.6f,", seconds) << text("\"cycles\":%.0f,\"tensor_cycles\":%.0f,\"bulk_loaded\":%llu,\"bulk_stored\":%llu}", last_cycle, tensor_busy,
                     bulk_bytes[1], bulk_bytes[0]) << std::endl;
 }
 static void refuse(const std::string& why) { std::cout << "{\"refused\":" << quoted(why) << "}" << std::endl; }
@@ -161,6 +166,7 @@ static void serve_launch(Fields f) {
   if (!entry || !describe) { refuse("no kernel " + f["entry"] + " in " + f["library"]); return; }
   Parameters parameters = read_parameters(f["parameters"]);
   if (auto fault = check_parameters(parameters, describe); !fault.empty()) { refuse(fault); return; }
+  const double start = cpu_seconds();
   reset_launch();
   code_base = library->base;
   constants.clear();
@@ -178,7 +184,7 @@ static void serve_launch(Fields f) {
   run.seed = number(f["seed"]);
   run.step_limit = number(f["steps"]);
   launch((const int*)dlsym(library->handle, ("emu_bounds_" + f["entry"]).c_str()));
-  answer();
+  answer(cpu_seconds() - start);
   for (auto& b : buffers) clear_lines(b.lines);
   buffers.clear();
 }

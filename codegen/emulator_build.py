@@ -133,7 +133,7 @@ def build_worker(compiler: Compiler | None = None, portable: bool = False) -> Pa
         path.read_text() for path in sorted(HERE.glob("emulator*")) if path.suffix in (".h", ".cpp")
     ]
     native = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
-    flags = [*FLAGS, "-O3", native, "-w", *(["-DEMU_PORTABLE"] if portable else [])]
+    flags = [*FLAGS, native, "-w", *(["-O1", "-DEMU_PORTABLE"] if portable else ["-O3"])]
     name = "worker-" + _digest(*compiler.command, compiler.version, _processor(), *flags, *sources)
     target = cache_folder() / name
     if not target.exists():

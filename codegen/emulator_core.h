@@ -48,12 +48,14 @@ static inline void join(Components& into, const Components& from) {
   for (size_t i = 0, n = from.size(); i < n; i++) a[i] = a[i] > b[i] ? a[i] : b[i];
 }
 
+static u64 stamps;                                // of clocks that learnt something
 struct Clock {
   u32 cluster = 0;
+  u64 stamp = 0;                                  // changes whenever the clock learns from another
   Components at;
   std::shared_ptr<const Others> others;           // null until something was acquired from another cluster
 
-  void reset(u32 c, u32 width) { cluster = c; at.assign(width, 0); others.reset(); }
+  void reset(u32 c, u32 width) { stamp = ++stamps; cluster = c; at.assign(width, 0); others.reset(); }
   bool knows(Epoch e) const {
     if (!e) return true;
     const u32 slot = slot_of(e);
@@ -63,12 +65,14 @@ struct Clock {
     return found != others->end() && slot < found->second.size() && found->second[slot] >= clock_of(e);
   }
   void learn(const Others& more) {
+    stamp = ++stamps;
     auto merged = std::make_shared<Others>(others ? *others : Others());
     for (auto& [c, components] : more)
       if (c == cluster) ::join(at, components); else ::join((*merged)[c], components);
     others = merged;
   }
   void join(const Clock& from) {
+    stamp = ++stamps;
     ::join(at, from.at);
     if (from.others && from.others != others) { if (others) learn(*from.others); else others = from.others; }
   }

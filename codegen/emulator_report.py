@@ -61,7 +61,7 @@ class Outcome:
 
     taken: the scheduler's departures from its default order, enough to run the launch again; story:
     the first 64 of them in words; both only where the mode records.
-    cycles: virtual time, 0 unless asked for.
+    cycles: virtual time, 0 unless asked for. seconds: processor time of the worker.
     """
 
     reports: tuple[Report, ...] = ()
@@ -73,6 +73,7 @@ class Outcome:
     operations: int = 0
     cycles: int = 0
     tensor_cycles: int = 0
+    seconds: float = 0.0
     bulk_loaded: int = 0
     bulk_stored: int = 0
 
@@ -146,6 +147,7 @@ def outcome_of(answer: dict[str, Any], library: Path) -> Outcome:
                 "operations",
                 "cycles",
                 "tensor_cycles",
+                "seconds",
                 "bulk_loaded",
                 "bulk_stored",
             )

@@ -199,7 +199,11 @@ bool emu_mbar_try_wait(u32 bar, u32 parity) {
   maybe_yield(4);
   return true;
 }
-void emu_fence_proxy() { current->fenced = current->seen; current->tick(); }
+void emu_fence_proxy() {
+  current->fenced = current->seen;
+  current->fenced.stamp = ++stamps;
+  current->tick();
+}
 
 void emu_syncthreads() { arrive_named(0, (int)((current->block->threads.size() + 31) & ~31ull), true, EMU_PC); }
 void emu_bar(int id, int threads, int wait) { arrive_named(id, threads, wait, EMU_PC); }

@@ -26,6 +26,8 @@ struct WarpGroup {
   std::deque<std::vector<Product>> groups;
   std::vector<Product> open;
   std::deque<OpRef> queue;
+  u64 stamp = 0;                                  // of the threads' clocks when these were joined
+  Clock seen_by_all, fenced_by_all;
 };
 static int accumulator_row(int t, int i) { return (t >> 5) * 16 + ((t & 31) >> 2) + (i >> 1 & 1) * 8; }
 static int accumulator_column(int t, int i) { return (i >> 2) * 8 + (t & 3) * 2 + (i & 1); }
@@ -111,7 +113,7 @@ static bool poisoned(const u32* registers, int count) {
 static std::shared_ptr<Accumulator> take_accumulator(WarpGroup& g, Thread* const* threads, int n, int type, void* pc) {
   auto& a = g.in_flight[g.d[0]];
   if (a) {
-    for (int t = 0; t < 128; t++)
+    for (int t = 0; t < 128; t += 17)             // a sample: plain accesses are seen one by one
       if (!poisoned(g.d[t], n / 2)) { report("wgmma", "accumulator registers written while a wgmma on them is in flight", pc, threads[t]); break; }
     return a;
   }
@@ -145,6 +147,21 @@ static void decode_registers(const OperandA& a, int type, float* out) {
   for (int t = 0; t < 128; t++)
     for (int e = 0; e < 4; e++)
       decode(out + ((t >> 5) * 16 + ((t & 31) >> 2) + (e & 1) * 8) * k + ((e >> 1) * 4 + (t & 3)) * per, (const u8*)&a.registers[t][e], per, type);
+}
+// What the whole group knows, joined again only when one of its threads has learnt something.
+static void know_group(WarpGroup& g, Thread* const* threads) {
+  u64 stamp = 0;
+  for (int t = 0; t < 128; t++) stamp += threads[t]->seen.stamp + threads[t]->fenced.stamp;
+  if (stamp != g.stamp) {
+    g.seen_by_all = threads[0]->seen;
+    g.fenced_by_all = threads[0]->fenced;
+    for (int t = 1; t < 128; t++) {
+      g.seen_by_all.join(threads[t]->seen);
+      g.fenced_by_all.join(threads[t]->fenced);
+    }
+    g.stamp = stamp;
+  }
+  for (int t = 0; t < 128; t++) g.seen_by_all.at[threads[t]->slot] = threads[t]->seen.at[threads[t]->slot];
 }
 static void time_product(Op&, int n, int type);   // emulator_time.h
 
@@ -198,11 +215,10 @@ void emu_wgmma(void* d, int n, int type, const u32* a, u64 a_desc, u64 b_desc, i
   run.wgmmas++;
   for (int t = 0; t < 128; t++)
     if (!g.fenced[t]) { report("wgmma", "wgmma without a wgmma.fence since the last wait", EMU_PC, threads[t]); break; }
-  Clock seen = threads[0]->seen, fenced = threads[0]->fenced;
-  for (int t = 1; t < 128; t++) { seen.join(threads[t]->seen); fenced.join(threads[t]->fenced); }
+  know_group(g, threads);
   auto accumulator = take_accumulator(g, threads, n, type, EMU_PC);
   std::shared_ptr<OperandA> operand = a ? take_registers(g, threads, EMU_PC) : nullptr;
-  OpRef op = make_op("wgmma", seen, fenced, EMU_PC);
+  OpRef op = make_op("wgmma", g.seen_by_all, g.fenced_by_all, EMU_PC);
   for (int t = 0; t < 128; t++) threads[t]->tick();
   accumulator->pending++;
   op->run = [=](Op& o) { run_product(o, call, *accumulator, operand.get()); };
@@ -218,12 +234,12 @@ void emu_wgmma_commit() {
   g.open.clear();
   part_group();
 }
-static void retire(Product& p, Meeting& m, Thread* const* threads) {
+static void retire(Product& p, Meeting& m, Thread* const* threads, Clock& learnt) {
   while (!p.op->done) {
     p.op->waiters.push_back(current);
     block_on(ON_WGMMA, "wgmma.wait_group", 0, 0, p.pc);
   }
-  for (int t = 0; t < 128; t++) threads[t]->seen.join(p.op->seen);
+  learnt.join(p.op->seen);
   m.time = std::max(m.time, p.op->finished);
   p.d->pending--;
   if (!p.a) return;
@@ -235,7 +251,7 @@ static void retire(Product& p, Meeting& m, Thread* const* threads) {
     }
 }
 static void write_back(Accumulator& a, Thread* const* threads, void* pc) {
-  for (int t = 0; t < 128; t++)
+  for (int t = 0; t < 128; t += 9)
     if (!poisoned(a.registers[t], a.n / 2)) {
       report("wgmma", "accumulator registers written while a wgmma on them is in flight", pc, threads[t]);
       break;
@@ -249,10 +265,13 @@ void emu_wgmma_wait(int pending) {
   if (!meet_group("warp group (wgmma.wait_group)", 1000 + pending, EMU_PC)) return;
   Meeting& m = current->block->groups[current->id / 128];
   Thread* const* threads = &current->block->threads[current->id & ~127];
+  Clock learnt;
+  learnt.reset(current->seen.cluster, 0);
   while ((int)g.groups.size() > pending) {
-    for (Product& p : g.groups.front()) retire(p, m, threads);
+    for (Product& p : g.groups.front()) retire(p, m, threads, learnt);
     g.groups.pop_front();
   }
+  if (!learnt.at.empty()) for (int t = 0; t < 128; t++) threads[t]->seen.join(learnt);
   for (auto it = g.in_flight.begin(); it != g.in_flight.end();) {
     if (it->second->pending) { ++it; continue; }
     write_back(*it->second, threads, EMU_PC);

@@ -1,4 +1,4 @@
-"""loss_t = log sum_v exp(z_tv) - z_t,label(t) with z = X W', the logits never stored.
+"""loss_t = log sum_v exp(z_tv) - z_t,label(t) with the logits z = X W'.
 
 `tc.let` names z, so that it can be read at another place than its own.
 """

@@ -1,4 +1,4 @@
-"""Y = silu(A B + b): a product, a bias, and an activation that never leaves the registers."""
+"""Y = silu(A B + b): a product, a bias and an activation."""
 
 import tensorc as tc
 

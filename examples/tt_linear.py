@@ -1,4 +1,4 @@
-"""A linear map stored as a train of three cores; the order of products is the compiler's."""
+"""A linear map stored as a train of three cores, y = x F G H."""
 
 import tensorc as tc
 

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
         index,
         indices,
     )
+    from tensorc.lang.tensors import (
+        Index,
+        Tensor,
+    )
     from tensorc.lang.value import (
         Expr,
-        Index,
         Operand,
-        Tensor,
     )
     from tensorc.lang.vocabulary import (
         abs,
@@ -116,7 +118,8 @@ _HOMES = {
         "ArgumentError BrokenInvariant Infeasible KernelError NotationError OutOfRange Unavailable"
     ),
     "lang.binders": "index indices",
-    "lang.value": "Expr Index Operand Tensor",
+    "lang.tensors": "Index Tensor",
+    "lang.value": "Expr Operand",
     "lang.vocabulary": (
         "abs all any argmax argmin bf16 bitcast bool ceil clamp complex128 complex64 conj"
         " cos erf exp exp2 expm1 exponent f16 f32 f64 f8e4m3 f8e5m2 floor i16 i32 i64 i8"

@@ -6,6 +6,7 @@ first use, compiling and running in `tensorc.compiler`, which is imported when s
 
 from __future__ import annotations
 
+import functools
 import linecache
 import os
 import threading
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tensorc.errors import NotationError, Unavailable
 from tensorc.ir.source import Source
 from tensorc.lang.spot import Spot, here, is_ours, raised
-from tensorc.lang.value import Expr, Index, Tensor
+from tensorc.lang.value import Value
 
 if TYPE_CHECKING:
     from tensorc.compiler import Compiled
@@ -77,7 +78,10 @@ class Op:
         self._outputs, self._options = outputs, dict(options or {})
         self._rebind: Callable[[object], Op] | None = None
         self._attribute = ""
-        self.__doc__ = function.__doc__ if function is not None else f"The operator {name}."
+        if function is None:
+            self.__doc__ = f"The operator {name}."
+        else:
+            functools.update_wrapper(self, function, updated=())
 
     @property
     def program(self) -> Program:
@@ -100,7 +104,7 @@ class Op:
         Raises NotationError for the program, ArgumentError for arrays that do not fit it,
         TypeError for operands that are missing, unknown or given twice.
         """
-        if any(isinstance(item, Expr | Index | Tensor) for item in (*operands, *named.values())):
+        if any(isinstance(item, Value) for item in (*operands, *named.values())):
             raise _between(here())
         return _called(self.program, operands, named, self._device, self._outputs, self._options)
 

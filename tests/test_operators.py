@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,15 @@ def test_a_call_gives_one_array_or_a_tuple() -> None:
     np.testing.assert_array_equal(y, np.float16(X * 0.5), strict=True)
     np.testing.assert_array_equal(s, X.sum(1), strict=True)
     np.testing.assert_array_equal(twice(X[0]), X[0] * 2, strict=True)
+
+
+def test_tools_see_the_function() -> None:
+    assert inspect.signature(twice) == inspect.Signature(
+        [inspect.Parameter("x", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="tc.Tensor")],
+        return_annotation="tc.Expr",
+    )
+    assert inspect.unwrap(twice) is twice.function
+    assert twice.__module__ == __name__
 
 
 def test_devices_and_options_do_not_share_the_names_of_operands() -> None:

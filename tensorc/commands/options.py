@@ -13,14 +13,19 @@ import click
 from tensorc.ir.tensor import Program
 
 F = TypeVar("F", bound=Callable[..., Any])
+_LIMITS = "tensorc.limits"  # where a command's context keeps what --max-bytes and its like gave
 
 
 def read_programs(path: str) -> list[Program]:
     """The operators of a `.tc` file ("-": standard input). Raises NotationError."""
     from tensorc.lang import read
-    from tensorc.lang.parse import read_source
+    from tensorc.lang.parse import Limits, read_source, read_stream
 
-    return read(read_source(path))
+    given = click.get_current_context().meta.get(_LIMITS, {})
+    limits = Limits(**{name: number for name, number in given.items() if number is not None})
+    if path == "-":
+        return read(read_stream(sys.stdin.buffer, "<stdin>", limits), limits=limits)
+    return read(read_source(path, limits), limits=limits)
 
 
 def choose(programs: Sequence[Program], name: str | None, path: str) -> Program:
@@ -79,9 +84,22 @@ def write_output(path: str, data: bytes, force: bool) -> None:
 
 
 def with_file(function: F) -> F:
-    """The FILE argument and --op."""
+    """The FILE argument, --op, and the limits --max-bytes and --max-statements."""
+    for unit in ("statements", "bytes"):
+        function = click.option(
+            f"--max-{unit}",
+            unit,
+            type=click.IntRange(1),
+            expose_value=False,
+            callback=_keep_limit,
+            help=f"Read larger files, up to this many {unit}.",
+        )(function)
     function = click.option("--op", "name", help="The operator, if the file has several.")(function)
     return click.argument("file", type=click.Path(allow_dash=True))(function)
+
+
+def _keep_limit(context: click.Context, option: click.Parameter, value: int | None) -> None:
+    context.meta.setdefault(_LIMITS, {})[option.name] = value
 
 
 def with_sizes(function: F) -> F:

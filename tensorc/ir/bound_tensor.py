@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from tensorc.ir import interpret_tensor, propagate, reductions
 from tensorc.ir.dtypes import F32, F64, DType
-from tensorc.ir.evaluate import Evaluator, narrows, taken
+from tensorc.ir.evaluate import Evaluator, decides, met, narrows, taken
 from tensorc.ir.propagate import Bounded
+from tensorc.ir.representable import representable
 from tensorc.ir.rounding import Array
 from tensorc.ir.scopes import Found, Reduction, Scope, gathered, viewed
 from tensorc.ir.tensor import (
@@ -105,7 +106,14 @@ class Bounder(Evaluator):
         match expr:
             case Read():
                 return self._read_error(expr, args, scope)
-            case Apply(function, _):
+            case Apply(function, arguments):
+                if decides(function):  # a constant is what its type makes of it: no error
+                    items = [
+                        Bounded(met(item.value, F32), np.zeros(()))
+                        if item.value.dtype == float and self._precise(arg, F32)
+                        else item
+                        for item, arg in zip(items, arguments, strict=True)
+                    ]
                 return propagate.applied(function.name, items, found.value, own)
             case Select():
                 return propagate.chosen(items[0], items[1], items[2])
@@ -113,7 +121,10 @@ class Bounder(Evaluator):
                 return items[0].error if found.value is args[0].value else _cast(items[0], dtype)
             case Round(dtype, _):
                 inexact = dtype.floating or dtype.complex
-                return propagate.stored(items[0], dtype) if inexact else _cast(items[0], dtype)
+                if not inexact:
+                    return _cast(items[0], dtype)
+                copied = representable(expr.arg, dtype, self.extents)
+                return items[0].error if copied else propagate.stored(items[0], dtype)
             case Bitcast():
                 return np.where(items[0].error > 0, np.inf, 0.0)
             case Literal():

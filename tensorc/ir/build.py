@@ -27,6 +27,7 @@ from tensorc.ir.functions import (
     reduced_type,
     result_type,
 )
+from tensorc.ir.intervals import interval
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.source import Diagnostic, Place
 from tensorc.ir.tensor import (
@@ -90,7 +91,7 @@ class Builder:
     def _checked(self, item: s.Syntax) -> Expr | None:
         expr = self._node(item)
         if expr is not None:
-            for known in (value_type, free_indices, weak.integer):
+            for known in (value_type, free_indices, weak.integer, interval):
                 known(expr)  # remembered on the node: never deep, since its parts are known
         return expr
 

@@ -35,6 +35,7 @@ from tensorc.ir.tensor import (
 )
 
 MOST_CONTEXTS = 8
+MOST_GUARDS = 24
 _WALKED = (Select, Apply, Reduce, Read, Cast, Bitcast, Round)
 
 
@@ -51,7 +52,8 @@ class Context:
         condition = guard if holds else Apply(FUNCTIONS["not"], (guard,))
         if condition in self.guards:
             return self
-        return Context(self.scope, (*self.guards, condition), self.exact)
+        kept = self.guards[-MOST_GUARDS + 1 :]  # the latest; what is lost is not exact
+        return Context(self.scope, (*kept, condition), self.exact and len(kept) == len(self.guards))
 
     def inside(self, names: frozenset[str]) -> Context:
         """The context in a reduction: conditions on an outer index of the same name are hidden."""

@@ -17,7 +17,18 @@ import numpy as np
 from tensorc.ir import constants, elementwise, reductions
 from tensorc.ir.dtypes import BOOL, F32, F64, I32, INDEX, DType, settled, value_of
 from tensorc.ir.exact import Pi, rational
-from tensorc.ir.functions import ALL, ANY, ARGMAX, ARGMIN, MAX, MIN, Reducer, Typing, accumulator
+from tensorc.ir.functions import (
+    ALL,
+    ANY,
+    ARGMAX,
+    ARGMIN,
+    MAX,
+    MIN,
+    Function,
+    Reducer,
+    Typing,
+    accumulator,
+)
 from tensorc.ir.node import postorder
 from tensorc.ir.rounding import Array, nearest, numpy_dtype, round_exact, round_to
 from tensorc.ir.scopes import (
@@ -194,9 +205,9 @@ class Evaluator:
     def _apply(self, expr: Apply, own: DType, args: Sequence[Found]) -> Found:
         types = argument_types(expr, own)
         values = [found.value for found in args]
-        if expr.function.typing in _DECIDING or expr.function.name in ("floordiv", "mod"):
+        if decides(expr.function):
             values = [
-                self._met(value, arg, dtype)
+                met(value, dtype) if self._precise(arg, dtype) else value
                 for value, arg, dtype in zip(values, expr.args, types, strict=True)
             ]
         compute = elementwise.unbounded if INDEX in types else elementwise.apply
@@ -205,11 +216,9 @@ class Evaluator:
             result = result.astype(self.held(own), copy=False)
         return Found(result, applied_fault(expr, args))
 
-    def _met(self, value: Array, arg: Expr, dtype: DType) -> Array:
-        """A constant where rounding decides (comparisons, `//`, `%`): as precise as its type."""
-        if self.rounded or dtype is not F32 or self._constant(arg) is None:
-            return value
-        return round_to(value, F32).astype(np.float64)
+    def _precise(self, arg: Expr, dtype: DType) -> bool:
+        """Whether an operand is a constant that has more precision here than in its type."""
+        return not self.rounded and dtype is F32 and self._constant(arg) is not None
 
     def _cast(self, value: Array, arg: Expr, dtype: DType) -> Array:
         if resolved(value_type(arg), value_of(dtype)) is dtype:
@@ -291,6 +300,16 @@ class Evaluator:
 
 
 _DECIDING = frozenset({Typing.COMPARISON, Typing.EQUALITY})
+
+
+def decides(function: Function) -> bool:
+    """Whether rounding decides the result: there a constant is as precise as what it meets."""
+    return function.typing in _DECIDING or function.name in ("floordiv", "mod")
+
+
+def met(value: Array, dtype: DType) -> Array:
+    """A constant with the precision of value type `dtype`, held in float64."""
+    return round_to(value, dtype).astype(np.float64)
 
 
 def taken(own: DType, wanted: DType) -> DType:

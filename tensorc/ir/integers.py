@@ -14,6 +14,7 @@ from fractions import Fraction
 from tensorc.ir import polynomial as p
 from tensorc.ir.dtypes import BOOL, I64, INTEGER
 from tensorc.ir.intervals import interval, whole
+from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.tensor import (
     Apply,
@@ -30,6 +31,7 @@ from tensorc.ir.tensor import (
 
 Case = tuple[Polynomial, ...]  # every one of these is >= 0
 MOST_CASES = 12
+_PARTS = (Apply, Cast, Round)  # what is not known at once
 _COMPARED = frozenset("lt le gt ge eq ne".split())
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
@@ -87,10 +89,12 @@ class Integers:
 
     def polynomial(self, expr: Expr) -> Polynomial:
         """The value of an integer or bool expression; opaque where it is not arithmetic."""
-        found = self._polynomials.get(expr)
-        if found is None:
-            found = self._polynomials[expr] = self._convert(expr)
-        return found
+        if expr not in self._polynomials:
+            for part in postorder([expr]):
+                if isinstance(part, _PARTS) and _integers(part):
+                    self._polynomials.setdefault(part, self._convert(part))
+            self._polynomials.setdefault(expr, self._convert(expr))
+        return self._polynomials[expr]
 
     def _convert(self, expr: Expr) -> Polynomial:
         match expr:
@@ -107,7 +111,7 @@ class Integers:
             case Cast(dtype, arg) | Round(dtype, arg) if _fits(arg, expr):
                 return self.polynomial(arg) if dtype is not BOOL else opaque(expr)
             case Apply(function, args) if not any(value_type(a).floating for a in args):
-                value = self._apply(function.name, args)
+                value = _short(self._apply(function.name, args))
                 exact = value is not None and (function.name == "mod" or _exact(expr, value))
                 return value if value is not None and exact else opaque(expr)
             case _:
@@ -122,10 +126,7 @@ class Integers:
             case "neg", (a,):
                 return -self.polynomial(a)
             case "mul", _:
-                total = p.polynomial(1)
-                for arg in args:
-                    total = total * self.polynomial(arg)
-                return total
+                return p.product([self.polynomial(arg) for arg in args])
             case (("min" | "max"), _):
                 return p.bound(name, tuple(map(self.polynomial, args)))
             case "abs", (a,):
@@ -246,6 +247,10 @@ def _one_of(parts: Sequence[tuple[Case, ...] | None]) -> tuple[Case, ...] | None
             return None
         total += part
     return tuple(total)
+
+
+def _short(value: Polynomial | None) -> Polynomial | None:
+    return value if value is None or len(value.terms) <= p.MOST_TERMS else None
 
 
 def opaque(expr: Expr) -> Polynomial:

@@ -289,17 +289,17 @@ class Run:
                 raise BrokenInvariant(
                     f"{block}: store {store.tensor.name}: a lane inside the domain has no value"
                 )
-        chosen = [np.broadcast_to(item.values, site.shape)[inside] for item in places]
-        self.write(store, chosen, np.broadcast_to(lanes.values, site.shape)[inside], block)
+        chosen = [item.chosen(inside).values for item in places]
+        self.write(store, chosen, lanes.chosen(inside), block)
 
-    def write(self, store: Store, places: list[Array], values: Array, block: Block) -> None:
+    def write(self, store: Store, places: list[Array], lanes: Lanes, block: Block) -> None:
         """Each element once, or combined with what is there."""
         array = self.memory.arrays[store.tensor.name]
         held = self.memory.stored[store.tensor.name]
         for place, size in zip(places, array.shape, strict=True):
             if ((place < 0) | (place >= size)).any():
                 raise BrokenInvariant(f"{block}: store outside {store.tensor.name}")
-        flat = np.ravel_multi_index(places, array.shape) if places else np.zeros(1, np.int64)
+        flat, values = self.flat(places, array), lanes.values
         if store.combine is not None:
             fresh = ~held.reshape(-1)[flat]
             array.reshape(-1)[flat[fresh]] = neutral(store.combine, array.dtype)
@@ -309,6 +309,10 @@ class Run:
         else:
             array.reshape(-1)[flat] = values
         held.reshape(-1)[flat] = True
+
+    def flat(self, places: list[Array], array: Array) -> Array:
+        """Places as positions in row-major order."""
+        return np.ravel_multi_index(places, array.shape) if places else np.zeros(1, np.int64)
 
     # --- assertions -----------------------------------------------------------------------------
 

@@ -8,14 +8,14 @@ statement finds out only at its lanes inside the domain whether something was mi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 
 from tensorc.ir import constants, elementwise
-from tensorc.ir.dtypes import BOOL, F64, I64, DType, value_of
+from tensorc.ir.dtypes import BOOL, F64, I64, DType, settled, value_of
 from tensorc.ir.rounding import Array, numpy_dtype, round_exact, round_to
 from tensorc.ir.tensor import (
     Apply,
@@ -43,14 +43,43 @@ KNOWN, UNKNOWN = 0, 1  # states; larger ones are 2 + the number of a fault in `S
 
 @dataclass(frozen=True)
 class Lanes:
-    """Values and their states, of shapes that broadcast against each other."""
+    """Values and their states, of shapes that broadcast against each other. `errors` are what
+    `bound` knows of the values' rounding; interpreting has none."""
 
     values: Array
     states: Array
+    errors: Array | None = None
 
     def at(self, window: tuple[slice, ...]) -> Lanes:
         """Some of the lanes of a whole tile."""
-        return Lanes(self.values[window], self.states[window])
+        errors = None if self.errors is None else self.errors[window]
+        return Lanes(self.values[window], self.states[window], errors)
+
+    def put(self, window: tuple[slice, ...], lanes: Lanes) -> None:
+        """Set some of the lanes of a whole tile."""
+        self.values[window], self.states[window] = lanes.values, lanes.states != KNOWN
+        if self.errors is not None:
+            self.errors[window] = lanes.errors
+
+    def each(self, change: Callable[[Array], Array]) -> Lanes:
+        """A change of shape of all arrays."""
+        errors = None if self.errors is None else change(self.errors)
+        return Lanes(change(self.values), change(self.states), errors)
+
+    def blank(self, sizes: tuple[int, ...]) -> Lanes:
+        """A whole tile for lanes like these, none of which has a value."""
+        errors = None if self.errors is None else np.zeros(sizes)
+        values = np.zeros(sizes, self.values.dtype)
+        return Lanes(values, np.full(sizes, UNKNOWN, np.uint8), errors)
+
+    def chosen(self, mask: Array) -> Lanes:
+        """The lanes of a mask, in row-major order."""
+        arrays = (self.values, self.states, self.errors)
+        values, states, errors = (
+            None if item is None else np.broadcast_to(item, mask.shape)[mask] for item in arrays
+        )
+        assert values is not None and states is not None
+        return Lanes(values, states, errors)
 
 
 @dataclass(frozen=True)
@@ -154,6 +183,7 @@ class Site:
         return Lanes(round_to(lanes.values, storage), lanes.states)
 
     def compute(self, expr: Expr, dtype: DType) -> Lanes:
+        """`value`, not remembered."""
         exact = constants.fold(expr, self.extents)
         if exact is not None:
             return self.known(round_exact(exact, dtype))
@@ -162,6 +192,7 @@ class Site:
         return lanes if own is dtype else Lanes(round_to(lanes.values, dtype), lanes.states)
 
     def known(self, values: Array) -> Lanes:
+        """Lanes that all have a value."""
         if values.ndim == 0:
             values = self.constant(values)
         return Lanes(values, self.constant(np.uint8(KNOWN)))
@@ -192,10 +223,13 @@ class Site:
                 return self.cast(arg, dtype)
             case Bitcast(dtype, arg):
                 return self.bits(arg, dtype)
-            case Literal() | Round() | Reduce():
+            case Literal(value, _):  # an imaginary one: the others are constants
+                return self.known(np.asarray(round_exact(value, own) * 1j))
+            case Round() | Reduce():
                 raise TypeError(f"{type(expr).__name__} in a level-2 body")
 
     def position(self, index: str) -> Array:
+        """The position of an index on each lane."""
         for axis in self.axes:
             if axis.index == index:
                 return self.along(index, axis.positions)
@@ -203,6 +237,11 @@ class Site:
 
     def tile(self, value: Value) -> Lanes:
         """The lanes of a tile that this statement covers, in the order of its axes."""
+        part = self.arranged(value)
+        return Lanes(self.widened(part.values, value.dtype), part.states, part.errors)
+
+    def arranged(self, value: Value) -> Lanes:
+        """Those lanes, as they are stored."""
         names, lanes = self.tiles[value.tile]
         order = [axis for axis in self.axes if axis.index in names]
         window = {axis.index: axis.window for axis in order}
@@ -210,8 +249,11 @@ class Site:
         kept = [names.index(axis.index) for axis in order]
         shape = [axis.count if axis.index in names else 1 for axis in self.axes]
         rest = [place for place in range(len(names)) if place not in kept]
-        values, states = (a.transpose(*kept, *rest).reshape(shape) for a in _both(part))
-        return Lanes(round_to(values, value_of(value.dtype)), states)
+        return part.each(lambda array: array.transpose(*kept, *rest).reshape(shape))
+
+    def widened(self, values: Array, dtype: DType) -> Array:
+        """What is stored as `dtype`, in its value type."""
+        return round_to(values, value_of(dtype))
 
     def read(self, read: Read, tensor: Tensor, subscripts: tuple[Expr, ...]) -> Lanes:
         """Elements of a tensor: unknown outside the domain or where nothing was stored."""
@@ -225,24 +267,33 @@ class Site:
             states = np.where((states == KNOWN) & leaves, self.fault(read, axis), states)
             beyond = beyond | leaves
             places.append(np.clip(item.values, 0, max(size - 1, 0)))
-        if array.size:
-            values, held = array[tuple(places)], stored[tuple(places)]
-        else:
-            values, held = np.zeros(beyond.shape, array.dtype), np.zeros(beyond.shape, bool)
-        if not subscripts:
-            values, held = self.constant(values), self.constant(held)
+        values, held = self.elements(array, places, beyond), self.elements(stored, places, beyond)
         states = np.where((states == KNOWN) & ~held, np.uint8(UNKNOWN), states)
         outside = ~self.inside(free_indices(read))
         states = np.where(outside, np.uint8(UNKNOWN), states)
-        lanes = Lanes(round_to(values, value_of(tensor.dtype)), states)
+        errors = self.read_errors(tensor, places, beyond, found)
+        lanes = Lanes(self.widened(values, tensor.dtype), states, errors)
         beyond = beyond & outside if read in self.checked else beyond
         return lanes if self.fill is None else self.filled(lanes, beyond, self.fill)
+
+    def elements(self, array: Array, places: list[Array], beyond: Array) -> Array:
+        """The elements of an array at some places, all of them inside if it has any."""
+        if not places:
+            return self.constant(array)
+        return array[tuple(places)] if array.size else np.zeros(beyond.shape, array.dtype)
+
+    def read_errors(
+        self, tensor: Tensor, places: list[Array], beyond: Array, found: list[Lanes]
+    ) -> Array | None:
+        """The errors of the elements read; interpreting has none."""
+        return None
 
     def filled(self, lanes: Lanes, beyond: Array, fill: Literal) -> Lanes:
         """What a copy with a fill delivers beyond the bounds of the tensor."""
         value = round_exact(fill.value, F64).astype(lanes.values.dtype)
         values = np.where(beyond, value, lanes.values)
-        return Lanes(values, np.where(beyond, np.uint8(KNOWN), lanes.states))
+        errors = None if lanes.errors is None else np.where(beyond, 0.0, lanes.errors)
+        return Lanes(values, np.where(beyond, np.uint8(KNOWN), lanes.states), errors)
 
     def fault(self, read: Read, axis: int) -> np.uint8:
         """The state of lanes where subscript `axis` of `read` leaves its dimension."""
@@ -275,25 +326,24 @@ class Site:
 
     def bits(self, arg: Expr, dtype: DType) -> Lanes:
         """The same bits as another type: of the stored type of a read, else of the value type."""
-        own = stored_type(arg)
+        own = stored_type(arg, dtype)
         lanes = self.value(arg, value_of(own))
         values = round_to(lanes.values, own).view(numpy_dtype(dtype))
         return Lanes(round_to(values, value_of(dtype)), lanes.states)
 
 
-def stored_type(arg: Expr) -> DType:
-    """The type whose bits a bitcast takes: that of what is read or cast, else the value type."""
+def stored_type(arg: Expr, dtype: DType) -> DType:
+    """The type whose bits are taken as `dtype`: that in which `arg` is stored, if it has as many,
+    else its value type."""
+    own = settled(value_type(arg))
     match arg:
         case Read(tensor, _):
-            return tensor.dtype
-        case Cast(dtype, _) | Bitcast(dtype, _) | Value(_, _, dtype):
-            return dtype
+            stored = tensor.dtype
+        case Cast(stored, _) | Bitcast(stored, _) | Value(_, _, stored):
+            pass
         case _:
-            return resolved(value_type(arg), value_type(arg))
-
-
-def _both(lanes: Lanes) -> tuple[Array, Array]:
-    return lanes.values, lanes.states
+            stored = own
+    return stored if stored.bits == dtype.bits else own
 
 
 def _worst(states: list[Array]) -> Array:

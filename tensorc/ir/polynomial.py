@@ -111,6 +111,19 @@ def polynomial(value: Polynomial | int) -> Polynomial:
     return Polynomial((((), value),)) if value else Polynomial(())
 
 
+MOST_TERMS = 128  # more than any size or subscript that was meant
+
+
+def product(factors: Iterable[Polynomial]) -> Polynomial | None:
+    """The product, or None if it could have more than `MOST_TERMS` terms."""
+    total = polynomial(1)
+    for factor in factors:
+        if len(total.terms) * len(factor.terms) > MOST_TERMS:
+            return None
+        total = total * factor
+    return total
+
+
 def extent(name: str) -> Polynomial:
     """|name| as a polynomial."""
     return of_atom(Symbol(name, "extent"))

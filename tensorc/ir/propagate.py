@@ -82,13 +82,14 @@ def applied(name: str, args: Sequence[Bounded], result: Array, dtype: DType) -> 
             return _open(args)
         error = _carried(name, args, result)
         if inexact:
-            error = rounded(error + _own(name, args, result, dtype), result, dtype)
+            error = rounded(error, result, dtype) + _own(name, args, result, dtype)
+            error = np.where(np.isnan(error), np.inf, error)
         return _special(name, args, result, error)
 
 
 def rounded(error: Array, value: Array, dtype: DType) -> Array:
-    """`error`, infinite where the value may leave the range of its type."""
-    largest = LARGEST[_real(dtype)]
+    """`error`, infinite where the value, before it is rounded, may leave the range of its type."""
+    largest = LARGEST[_real(dtype)] * (1 + UNIT[_real(dtype)] / _MARGIN)
     over = np.isfinite(value) & (np.abs(value) + error > largest)
     return np.where(over | np.isnan(error), np.inf, error)
 

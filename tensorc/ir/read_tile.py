@@ -30,6 +30,7 @@ from tensorc.ir.tile import Block, Kernel, TileProgram
 from tensorc.ir.tile_names import FUNCTIONS, Names
 from tensorc.ir.tokens import Token, scan
 
+_CONSTANT = re.compile(r"^input (\w+): const ", re.MULTILINE)  # what sizes may be made of
 _HEADERS = ("index", "input", "output", "workspace", "table", "check")
 
 
@@ -92,7 +93,7 @@ def _lines(text: str) -> list[Line]:
 def read(text: str | Source) -> TileProgram:
     """The program that a text describes. NotationError: at the first fault of its syntax."""
     source = text if isinstance(text, Source) else Source("<tile>", text)
-    return _Program(Text(source)).read()
+    return _Program(Text(source), frozenset(_CONSTANT.findall(source.text))).read()
 
 
 @dataclass
@@ -100,6 +101,7 @@ class _Program:
     """What has been read of a program."""
 
     text: Text
+    constants: frozenset[str]
     extents: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
     tensors: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     parameters: list[Declaration] = field(default_factory=list[Declaration])
@@ -129,11 +131,7 @@ class _Program:
 
     def names(self) -> Names:
         """What names mean outside kernels."""
-        return Names(self.extents, self.tensors, self.constants(), {})
-
-    def constants(self) -> frozenset[str]:
-        """Parameters whose value sizes may use."""
-        return frozenset(item.tensor.name for item in self.parameters if item.const)
+        return Names(self.extents, self.tensors, self.constants, {})
 
     def header(self, line: Line) -> None:
         """One line above the kernels."""

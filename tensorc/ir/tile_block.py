@@ -15,7 +15,7 @@ from tensorc.ir.dtypes import DType, integer_range
 from tensorc.ir.functions import Reducer
 from tensorc.ir.lanes import KNOWN, UNKNOWN, Axis, Lanes
 from tensorc.ir.polynomial import symbols
-from tensorc.ir.rounding import LARGEST, Array, numpy_dtype, round_exact, round_to
+from tensorc.ir.rounding import LARGEST, Array, round_exact, round_to
 from tensorc.ir.tensor import Expr, free_indices
 from tensorc.ir.tile import Each, Kernel, Let, Loop, Store, Tile
 from tensorc.ir.walk_tile import opaque, statements, tiles, values_in
@@ -65,10 +65,8 @@ class Block:
         if tile.name not in self.tiles:
             shape = (*(axis.count for axis in self.batch), *tile.sizes)
             names = (*(axis.index for axis in self.batch), *tile.axes)
-            values = np.zeros(shape, numpy_dtype(tile.dtype))
-            self.tiles[tile.name] = names, Lanes(values, np.full(shape, UNKNOWN, np.uint8))
-        whole, window = self.tiles[tile.name][1], self.window(tile)
-        whole.values[window], whole.states[window] = lanes.values, lanes.states != KNOWN
+            self.tiles[tile.name] = names, lanes.blank(shape)
+        self.tiles[tile.name][1].put(self.window(tile), lanes)
 
     def lanes_of(self, index: str, exprs: Iterable[Expr]) -> int | None:
         """How many lanes an index has in a statement: those of its block, those of the tiles that
@@ -137,18 +135,22 @@ def combined(
     op: Reducer, total: Lanes | None, lanes: Lanes, shape: tuple[int, ...], rank: int
 ) -> Lanes:
     """`total` reduced with `lanes`, one after another, over all axes but the first `rank`."""
-    order = (*range(rank, len(shape)), *range(rank))
-    values, states = (
-        np.broadcast_to(item, shape).transpose(order).reshape((-1, *shape[:rank]))
-        for item in (lanes.values, lanes.states != KNOWN)
+    values = stacked(None if total is None else total.values, lanes.values, shape, rank)
+    states = stacked(
+        None if total is None else total.states != KNOWN, lanes.states != KNOWN, shape, rank
     )
-    if total is not None:
-        first = np.broadcast_to(total.values, shape[:rank]).astype(values.dtype)
-        values = np.concatenate([first[None], values])
-        held = np.broadcast_to(total.states != KNOWN, shape[:rank])
-        states = np.concatenate([held[None], states])
     found = reductions.reduce(op.name, values, None, ordered=True)
     return Lanes(found, np.where(states.any(axis=0), np.uint8(UNKNOWN), np.uint8(KNOWN)))
+
+
+def stacked(total: Array | None, values: Array, shape: tuple[int, ...], rank: int) -> Array:
+    """`total`, if any, and then the lanes, along a first axis, over the first `rank` axes."""
+    order = (*range(rank, len(shape)), *range(rank))
+    lanes = np.broadcast_to(values, shape).transpose(order).reshape((-1, *shape[:rank]))
+    if total is None:
+        return lanes
+    first = np.broadcast_to(total, shape[:rank]).astype(values.dtype)
+    return np.concatenate([first[None], lanes])
 
 
 def neutral(op: Reducer, dtype: np.dtype[Any]) -> Array:

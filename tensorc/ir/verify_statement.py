@@ -374,10 +374,14 @@ def _use_faults(by: Use, axes: tuple[str, ...], reduced: tuple[str, ...]) -> Ite
 
 def _once(store: Store, scope: Scope) -> Iterator[str]:
     """T25."""
+    if store.combine is not None:
+        if store.combine not in REDUCERS:
+            yield f"T25: stores do not combine by {store.combine}"
+        return
     named = frozenset[str]().union(*map(free_indices, store.subscripts))
     lacking = {block.index for block in scope.kernel.grid} - named
-    if store.combine is None and set(store.once) != lacking:
+    if set(store.once) != lacking:
         wrong = ", ".join(sorted(lacking ^ set(store.once)))
         yield f"T25: it is stored once for {', '.join(store.once) or 'nothing'}, not for {wrong}"
-    if store.combine is not None and store.combine not in REDUCERS:
-        yield f"T25: stores do not combine by {store.combine}"
+    for index in sorted((free_indices(store.value) | {*scope.loops}) - named - lacking):
+        yield f"T25: its subscripts do not depend on {index}, so elements are stored many times"

@@ -1,7 +1,8 @@
 """The invariants of level 2, each with its number. `verify` returns every fault it finds.
 
 SSA and scopes
- T1  a kernel defines a tile's name once; it is a name of the text, and no tensor's or index's
+ T1  tensors and kernels have different names; a kernel defines a tile's name once; it is a name of
+     the text, and no tensor's or index's
  T2  a tile is read where it is in scope, under its own axes and dtype
  T3  a kernel reads tensors that it lists and the program declares, stores those it lists likewise,
      and reads none that it stores; outputs and workspaces are stored, workspaces before any read
@@ -35,7 +36,8 @@ Instructions, roles, spaces and layouts, as far as they are the same on every ma
  T22 roles have different names and share no axis; counts of atoms are of these roles and above 1
  T23 `exact` names reduced axes; only a plain copy of a tensor has a `fill`
  T24 a layout's kind belongs to its space, and it places every axis of the tile
- T25 a store is once for exactly those grid indices that it does not mention, unless it combines
+ T25 unless it combines, a store is once for those grid indices that its subscripts lack, and they
+     lack no other index of its value or of a loop around it
 What the machine's own instructions ask is in `machine/verify_uses.py`; what depends on sizes and
 data is asserted by `ir/interpret_tile.py`.
 """
@@ -55,10 +57,22 @@ from tensorc.ir.walk_tile import statements, tiles, whole
 
 def verify(program: TileProgram) -> list[str]:
     """All faults of `program`, each with its number, kernel and statement; empty if it is right."""
-    faults = list(_workspaces(program))
+    faults = [*_distinct(program), *_workspaces(program)]
     for kernel in program.kernels:
         faults += [f"{kernel.name}: {fault}" for fault in _kernel(program, kernel)]
     return faults
+
+
+def _distinct(program: TileProgram) -> Iterator[str]:
+    """T1, between kernels."""
+    tensors = (item.tensor.name for item in (*program.parameters, *program.outputs))
+    others = (*(item.name for item in program.workspaces), *(t.tensor.name for t in program.tables))
+    for name, count in Counter((*tensors, *others)).items():
+        if count > 1:
+            yield f"T1: tensor {name} is declared {count} times"
+    for name, count in Counter(kernel.name for kernel in program.kernels).items():
+        if count > 1:
+            yield f"T1: kernel {name} is defined {count} times"
 
 
 def _workspaces(program: TileProgram) -> Iterator[str]:

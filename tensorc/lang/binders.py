@@ -13,18 +13,8 @@ from tensorc.ir.dtypes import BOOL, DType
 from tensorc.ir.syntax import Binding, Convert, Reduction
 from tensorc.lang import names
 from tensorc.lang.spot import Spot, here, raised
-from tensorc.lang.value import (
-    Definition,
-    Expr,
-    Index,
-    Operand,
-    Tensor,
-    apply,
-    binding,
-    joint_owner,
-    kind_of,
-    taken,
-)
+from tensorc.lang.tensors import Definition, Index, Tensor, defined
+from tensorc.lang.value import Expr, Operand, apply, joint_owner, kind_of, taken
 
 _NUMBERS = count(1)
 
@@ -154,10 +144,7 @@ class Left:
         if name:
             names.accept(name, spot)
         number = next(_NUMBERS)
-        made = Definition(self._bindings, body, stored, name, self._result, number, spot)
-        logical = stored is BOOL or (stored is None and body.logical)
-        dims = tuple(item.name for item in self._bindings)
-        return Tensor(name or f"t{number}", dims, logical, body.owner, made)
+        return defined(Definition(self._bindings, body, stored, name, self._result, number, spot))
 
 
 def indices(text: str) -> tuple[Index, ...]:
@@ -200,4 +187,4 @@ def _bindings(parts: tuple[object, ...], what: str, spot: Spot) -> tuple[Binding
     for part in parts:
         if not isinstance(part, Index):
             raise raised("E114.index", spot, type=kind_of(part), form=what)
-    return tuple(binding(part, spot) for part in parts if isinstance(part, Index))
+    return tuple(part.binding(spot) for part in parts if isinstance(part, Index))

@@ -308,12 +308,17 @@ class OperatorCheck:
 
     def _occurrence(self, item: s.Syntax, name: str) -> Place:
         """Where the index is first free below `item`."""
-        for part in s.parts(item):
-            built = self.builder.built(part)
-            hidden = isinstance(item, s.Reduction) and any(b.name == name for b in item.bindings)
-            if built is not None and name in free_indices(built) and not hidden:
-                return self._occurrence(part, name)
+        part: s.Syntax | None = item
+        while part is not None:
+            item = part
+            part = next((below for below in s.parts(item) if self._free_in(below, name)), None)
+            if isinstance(item, s.Reduction) and any(b.name == name for b in item.bindings):
+                break  # softmax: its own index, free outside
         return item.span
+
+    def _free_in(self, item: s.Syntax, name: str) -> bool:
+        built = self.builder.built(item)
+        return built is not None and name in free_indices(built)
 
     def _undefined(self) -> None:
         for output in self.operator.outputs:

@@ -269,10 +269,7 @@ def arithmetic(name: str, args: Sequence[Polynomial]) -> Polynomial | None:
         case "add", _:
             return _total(args)
         case "mul", _:
-            product = p.polynomial(1)
-            for arg in args:
-                product = product * arg
-            return product
+            return p.product(args)
         case "sub", (a, b):
             return a - b
         case (("neg" | "pos"), (a,)):
@@ -330,13 +327,13 @@ _EITHER = frozenset("bitand bitor bitxor invert".split())
 
 def is_bool(item: s.Syntax, bools: frozenset[str]) -> bool:
     """Whether an expression is a bool, as far as its form and these names tell."""
-    while isinstance(item, s.Call) and item.name in _EITHER:
-        item = item.args[0]
+    while isinstance(item, s.Call) and item.name in _EITHER | {"select"}:
+        item = item.args[1 if item.name == "select" and len(item.args) > 1 else 0]
     match item:
         case s.Chain():
             return True
-        case s.Call(name, args):
-            return name in _BOOLEAN or (name == "select" and is_bool(args[1], bools))
+        case s.Call(name):
+            return name in _BOOLEAN
         case s.Reduction(reducer):
             return reducer in ("any", "all")
         case s.Access(name, _) | s.Name(name):

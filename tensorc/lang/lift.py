@@ -32,7 +32,7 @@ from tensorc.lang.facts import CAP, FLAT, Facts, Zone, Zones
 from tensorc.lang.parse import MOST_STATEMENTS
 from tensorc.lang.spot import raised
 from tensorc.lang.surface import Statement
-from tensorc.lang.value import Definition, Reading, Sized
+from tensorc.lang.tensors import Definition, Reading, Sized
 
 NESTED, TERMS = 100, 4_000  # of one statement, before parts of it are named
 _SHARED = 64  # terms from which a part used twice is named, once a statement is over `TERMS`
@@ -142,7 +142,7 @@ class Statements:
                 self._name(parts[part])
                 cost = self._sum(item)
         for part in sorted(parts, key=lambda part: costs[part].nesting, reverse=True):
-            if cost.nesting > NESTED and costs[part].nesting > 2 and part not in self._lifted:
+            if cost.nesting > NESTED <= costs[part].nesting and part not in self._lifted:
                 self._name(parts[part])
                 cost = self._sum(item)
         return cost

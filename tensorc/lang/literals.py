@@ -40,6 +40,17 @@ def is_scalar(item: object) -> bool:
     return scalar_type(item) is not None
 
 
+def is_bool(item: object) -> bool:
+    """Whether `item` is a bool of Python or NumPy."""
+    return isinstance(item, bool) or scalar_type(item) is BOOL
+
+
+def as_plain(item: object) -> object:
+    """A NumPy integer as a Python one; anything else as it is."""
+    dtype = scalar_type(item)
+    return int(item) if dtype is not None and dtype.integral else item  # type: ignore[call-overload]
+
+
 def scalar_type(item: object) -> DType | None:
     """The storage type of a NumPy scalar; None for everything else."""
     module = type(item).__module__

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 from tensorc.errors import NotationError
 from tensorc.ir.diagnostics import fault
@@ -35,7 +36,7 @@ MOST_STATEMENTS = 5000
 
 @dataclass(frozen=True)
 class Limits:
-    """How large a file may be (E103)."""
+    """How large a file may be (E103); the command line has options of these names."""
 
     bytes: int = MOST_BYTES
     statements: int = MOST_STATEMENTS
@@ -47,17 +48,20 @@ def read_source(path: str | os.PathLike[str], limits: Limits = Limits()) -> Sour
     Raises NotationError: larger than the limit (E103; it is not read), not UTF-8 (E102). OSError:
     as opening it does. A byte order mark is dropped.
     """
-    name = os.fspath(path)
     with Path(path).open("rb") as file:
-        data = file.read(limits.bytes + 1)
-        if len(data) > limits.bytes:
-            size = max(len(data), os.fstat(file.fileno()).st_size)
-            raise NotationError([_over(name, size, "bytes", limits.bytes)])
+        return read_stream(file, os.fspath(path), limits)
+
+
+def read_stream(file: BinaryIO, name: str, limits: Limits = Limits()) -> Source:
+    """What a file opened for bytes holds, as a Source of that name; as `read_source`."""
+    data = file.read(limits.bytes + 1)
+    if len(data) > limits.bytes:
+        size = f"{os.fstat(file.fileno()).st_size}" if file.seekable() else f"over {limits.bytes}"
+        raise NotationError([_over(name, size, "bytes", limits.bytes)])
     try:
-        return Source(name, data.decode("utf-8-sig"))
+        return Source(name, data.decode("utf-8").removeprefix("\ufeff"))
     except UnicodeDecodeError as error:
-        offset = error.start + (3 if data.startswith(b"\xef\xbb\xbf") else 0)
-        raise NotationError([fault("E102", None, offset=offset, file=name)]) from None
+        raise NotationError([fault("E102", None, offset=error.start, file=name)]) from None
 
 
 def parse_file(source: Source, limits: Limits = Limits(), primes: bool = False) -> Module:
@@ -109,7 +113,7 @@ def _check_file(source: Source, limits: Limits) -> None:
         raise NotationError([fault("E102.nul", None, offset=offset, file=source.name)])
 
 
-def _over(name: str, size: int, unit: str, limit: int) -> Diagnostic:
+def _over(name: str, size: int | str, unit: str, limit: int) -> Diagnostic:
     option = f"--max-{unit}"
     return fault("E103", None, file=name, size=size, unit=unit, limit=limit, option=option)
 

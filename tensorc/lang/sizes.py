@@ -12,7 +12,7 @@ from tensorc.ir import syntax as s
 from tensorc.ir.build import article
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import INTEGER
-from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.polynomial import MOST_TERMS, Polynomial
 from tensorc.ir.source import Diagnostic, Place
 from tensorc.lang.extents import Extents
 from tensorc.lang.surface import Operator
@@ -50,6 +50,10 @@ def _size(name: str, size: s.Syntax, span: Place, extents: Extents) -> Iterator[
         yield wrong
         return
     value = extents.size(size)
+    names = [item.name for item in s.postorder(size) if isinstance(item, s.SizeOf)]
+    if value is None and all(name in extents.known for name in names):
+        yield fault("E206.form", span, size=f"a product of more than {MOST_TERMS} terms")
+        return
     if value is None:
         yield fault("E214.itself", span, index=name)
         return

@@ -20,12 +20,9 @@ from tensorc.ir import diagnostics
 from tensorc.ir.source import Diagnostic, Place, Source, Span
 
 # Frames of these modules are ours: the user's code is the first frame outside them.
+_SURFACE = "spot tensors unknown value binders vocabulary names trace"
 _OURS = frozenset(
-    ["tensorc", "tensorc.operators"]
-    + [
-        f"tensorc.lang.{part}"
-        for part in ("spot", "unknown", "value", "binders", "vocabulary", "names", "trace")
-    ]
+    ["tensorc", "tensorc.operators", *(f"tensorc.lang.{m}" for m in _SURFACE.split())]
 )
 _RUNNER = "tensorc.lang.trace"
 _DEEPEST = 64  # calls remembered between an operator and the traced function

@@ -23,7 +23,8 @@ from tensorc.ir.syntax import Binding, Name, Reduction, SizeOf, Syntax, parts
 from tensorc.lang.lift import Statements, reading
 from tensorc.lang.spot import Spot, located, raised
 from tensorc.lang.surface import Operator, Parameter, Statement
-from tensorc.lang.value import Definition, Expr, Reading, Tensor, parameter, taken
+from tensorc.lang.tensors import Definition, Reading, Tensor, parameter
+from tensorc.lang.value import Expr, taken
 from tensorc.lang.written import locate
 
 _CALLED = "|".join(sorted(CALLABLE | SUGAR | set(BY_NAME)))
@@ -86,8 +87,7 @@ def _output(value: object, owner: object, function: Traced) -> Expr | Definition
     """A returned value: an expression, or a definition that becomes the output itself."""
     if isinstance(value, Tensor) and value.definition is not None:
         return value.definition
-    spot = _end(function)
-    made = taken(value, spot)
+    made = value if isinstance(value, Expr) else taken(value, _end(function))
     if made.owner is not None and made.owner is not owner:
         raise raised("E114", made.syntax.span, type="what another traced function made")
     return made

@@ -1,29 +1,27 @@
-"""What a traced function computes with: indices, tensors and expressions of one element.
+"""What a traced function computes with: the operators of every value, and expressions.
 
 An `Expr` is a surface tree (`ir.syntax`) in the making. The operators of Python build it; what
 Python cannot mean here (a truth value, a loop over elements, a conversion to a number, assignment)
-raises at the user's own operator. The three classes are siblings on purpose: Python asks the
-right operand first when it is of a subclass, which would turn `a < i` around.
+raises at the user's own operator. `Expr`, `Index` and `Tensor` are siblings on purpose: Python asks
+the right operand first when it is of a subclass, which would turn `a < i` around.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, Union
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, Union
 
-from tensorc.ir.dtypes import BOOL, DType
 from tensorc.ir.source import Source
-from tensorc.ir.syntax import Access, Binding, Call, Name, SizeOf, Syntax
-from tensorc.lang.literals import Number, constant, is_scalar, type_name
+from tensorc.ir.syntax import Call, Syntax
+from tensorc.lang.literals import Number, as_plain, constant, is_bool, is_scalar, type_name
 from tensorc.lang.spot import Spot, callee, here, raised
+from tensorc.lang.unknown import advice
+from tensorc.lang.written import text_of
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from tensorc.lang.surface import Parameter
-
-Operand: TypeAlias = Union["Expr", "Index", "Tensor", Number, "np.generic"]
+Operand: TypeAlias = Union["Value", Number, "np.generic"]
 
 _LOGIC = {"bitand": "and", "bitor": "or", "bitxor": "xor", "invert": "not"}
 _UFUNCS = {
@@ -35,10 +33,26 @@ _UFUNCS = {
 _COMPARISONS = frozenset(["lt", "le", "gt", "ge", "eq", "ne"])
 
 
-class _Operators:
-    """Python's operators on traced values."""
+class Value:
+    """Anything that may stand in an expression, with Python's operators on it."""
 
     __slots__ = ()
+
+    def operand(self, spot: Spot) -> Expr:
+        """The value as an expression, used at `spot`. E115: a tensor without subscripts."""
+        raise NotImplementedError
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        raise NotImplementedError
+
+    def shown(self) -> str:
+        """Its `.tc` form."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{self.shown()}>"
 
     def __add__(self, other: Operand) -> Expr:
         return apply("add", self, other)
@@ -141,7 +155,7 @@ class _Operators:
         return apply("neg", self)
 
     def __pos__(self) -> Expr:
-        return taken(self, here())
+        return self.operand(here())
 
     def __invert__(self) -> Expr:
         return apply("invert", self)
@@ -153,16 +167,16 @@ class _Operators:
         return apply("round", self)
 
     def __bool__(self) -> NoReturn:
-        raise refused(self, "E110")
+        raise self.refused("E110")
 
     def __contains__(self, item: object) -> NoReturn:
-        raise refused(self, "E110", do="compare and reduce: tc.any[i](x[i] == y)")
+        raise self.refused("E110", do="compare and reduce: tc.any[i](x[i] == y)")
 
     def __iter__(self) -> NoReturn:
-        raise refused(self, "E111", what="iterated")
+        raise self.refused("E111", what="iterated")
 
     def __len__(self) -> NoReturn:
-        raise refused(self, "E111", what="measured with len", do="use index.size")
+        raise self.refused("E111", what="measured with len", do="use index.size")
 
     def __float__(self) -> NoReturn:
         raise self._number("float", "f64")
@@ -171,7 +185,11 @@ class _Operators:
         raise self._number("int", "i64")
 
     def __index__(self) -> NoReturn:
-        raise self._number("int", "i64")
+        asked = callee(here().text())
+        instead = (
+            "an index: tc.sum[i](...)" if asked == "range" else "tc.select(...), or a parameter"
+        )
+        raise self.refused("E112", name=asked or "a Python sequence", instead=instead)
 
     def __complex__(self) -> NoReturn:
         raise self._number("complex", "complex128")
@@ -202,29 +220,35 @@ class _Operators:
         raise self._numpy(name)
 
     def __matmul__(self, other: object) -> NoReturn:
-        raise _contraction(self)
+        raise self.refused("E112", name="@", instead="tc.sum[k](a[i, k] * b[k, j])")
 
     def __rmatmul__(self, other: object) -> NoReturn:
-        raise _contraction(self)
+        raise self.refused("E112", name="@", instead="tc.sum[k](a[i, k] * b[k, j])")
 
     def __setitem__(self, key: object, value: object) -> NoReturn:
-        raise refused(self, "E113", name=_title(self))
+        raise self.refused("E113", name=self.title)
 
     def __delitem__(self, key: object) -> NoReturn:
-        raise refused(self, "E113", name=_title(self))
+        raise self.refused("E113", name=self.title)
+
+    def refused(self, code: str, do: str = "", **fields: object) -> Exception:
+        """The fault `code` at `here()`; without source lines its place is the `.tc` form."""
+        spot, text = here(), self.shown()
+        spot.written(Source("<traced>", text).span(0, len(text)))
+        return raised(code, spot, do=do, **fields)
 
     def _number(self, name: str, cast: str) -> Exception:
         """E112 for a conversion; names the function that asked for it, if the line shows it."""
         asked = callee(here().text()) or name
         last = asked.rpartition(".")[2]
-        return refused(self, "E112", name=asked, instead=_use(cast if last == name else last))
+        return self.refused("E112", name=asked, instead=advice(cast if last == name else last))
 
     def _numpy(self, name: str) -> Exception:
         asked = callee(here().text()) or f"np.{name}"
-        return refused(self, "E112", name=asked, instead=_use(asked.rpartition(".")[2]))
+        return self.refused("E112", name=asked, instead=advice(asked.rpartition(".")[2]))
 
 
-class Expr(_Operators):
+class Expr(Value):
     """The value of one element, as a function of its free indices.
 
     Made by subscripts, operators and the functions of `tensorc`; `logical` says that it is a bool,
@@ -237,108 +261,40 @@ class Expr(_Operators):
     def __init__(self, syntax: Syntax, logical: bool, weak: bool, owner: object) -> None:
         self.syntax, self.logical, self.weak, self.owner = syntax, logical, weak, owner
 
-    def __getitem__(self, key: object) -> NoReturn:
-        do = "name the value: t = tc.let[i, j](...), then read t[i, j]"
-        raise refused(self, "E108", what="a tensor", token="an expression", do=do)
-
-    def __repr__(self) -> str:
-        return f"<{shown(self)}>"
-
-
-class Index(_Operators):
-    """A named index: its position as a value, its extent as `.size`."""
-
-    __slots__ = ("name", "declared")
-
-    def __init__(self, name: str, declared: Syntax | None = None) -> None:
-        self.name, self.declared = name, declared
+    def operand(self, spot: Spot) -> Expr:
+        """The expression itself."""
+        return self
 
     @property
-    def size(self) -> Expr:
-        """The extent, |name|."""
-        return Expr(SizeOf(self.name, here()), False, True, None)
+    def title(self) -> str:
+        """What messages call it."""
+        return "an expression"
+
+    def shown(self) -> str:
+        """Its `.tc` form, cut at 100 characters."""
+        return text_of(self.syntax, 100)
 
     def __getitem__(self, key: object) -> NoReturn:
-        raise refused(self, "E108", what="a tensor", token=f"the index {self.name}")
-
-    def __repr__(self) -> str:
-        return f"<index {self.name}>"
+        do = "name the value: t = tc.let[i, j](...), then read t[i, j]"
+        raise self.refused("E108", what="a tensor", token="an expression", do=do)
 
 
-class Tensor(_Operators):
-    """A parameter, or a tensor that `tc.let` or `tc.result` defined: read as `x[i, j]`.
+class Owned(Protocol):
+    """What may belong to a traced function."""
 
-    A tensor without dimensions is a value by itself.
-    """
-
-    __slots__ = ("name", "dims", "logical", "owner", "definition")
-
-    def __init__(
-        self,
-        name: str,
-        dims: tuple[str, ...],
-        logical: bool,
-        owner: object,
-        definition: Definition | None = None,
-    ) -> None:
-        self.name, self.dims, self.logical = name, dims, logical
-        self.owner, self.definition = owner, definition
-
-    def __getitem__(self, key: Operand | tuple[Operand, ...]) -> Expr:
-        spot = here()
-        parts = key if isinstance(key, tuple) else (key,)
-        subscripts = [taken(_subscript(part, spot), spot) for part in parts]
-        owner = joint_owner([self, *subscripts], spot)
-        args = tuple(part.syntax for part in subscripts)
-        return Expr(Reading(self.name, args, spot, self.definition), self.logical, False, owner)
-
-    def __repr__(self) -> str:
-        return f"<tensor {self.name}[{', '.join(self.dims)}]>"
-
-
-@dataclass(frozen=True, eq=False)
-class Definition:
-    """A tensor that the traced function named: `tc.let` or `tc.result`.
-
-    `number` orders definitions as they were made; `wish` is the name asked for.
-    """
-
-    left: tuple[Binding, ...]
-    body: Expr
-    dtype: DType | None
-    wish: str
-    result: bool
-    number: int
-    spot: Spot
-
-
-@dataclass(frozen=True, eq=False)
-class Reading(Access):
-    """An access that knows the definition of its tensor; None for a parameter."""
-
-    definition: Definition | None
-
-
-@dataclass(frozen=True, eq=False)
-class Sized(Name):
-    """An index as a value, with the size that `tc.index` gave it."""
-
-    size: Syntax
-
-
-def parameter(item: Parameter, owner: object) -> Tensor:
-    """The tensor that a traced function receives for a parameter of its signature."""
-    dims = tuple(dim.name or "…" for dim in item.dimensions)
-    return Tensor(item.name, dims, item.dtype is BOOL, owner)
+    @property
+    def owner(self) -> object:
+        """The traced function, None for none."""
+        ...
 
 
 def apply(name: str, *operands: object, logical: bool = False) -> Expr:
     """The call of a function or operator by its name in `ir.functions`, made at `here()`.
 
-    On bools the bit operators are the logical ones. Raises E110 to E115 for what is no operand.
+    On bools the bit operators are the logical ones. Raises E114 and E115 for what is no operand.
     """
     spot = here()
-    parts = [taken(item, spot) for item in _plain(operands)]
+    parts = _taken_together(operands, spot)
     if name in _LOGIC and all(part.logical for part in parts):
         name, logical = _LOGIC[name], True
     weak = all(part.weak for part in parts) and name not in _COMPARISONS
@@ -349,70 +305,25 @@ def apply(name: str, *operands: object, logical: bool = False) -> Expr:
 
 def taken(item: object, spot: Spot) -> Expr:
     """An operand as an expression; E114 for what is no value, E115 for a tensor without indices."""
-    match item:
-        case Expr():
-            return item
-        case Index():
-            return Expr(_name(item, spot), False, True, None)
-        case Tensor():
-            return _scalar(item, spot)
-        case _:
-            syntax = constant(item, spot)
-            if syntax is None:
-                raise _no_value(item, spot)
-            return Expr(syntax, type_name(item) in ("bool", "numpy.bool"), _weak(item), None)
+    if isinstance(item, Value):
+        return item.operand(spot)
+    syntax = constant(item, spot)
+    if syntax is None:
+        do = "write an expression for each element" if type(item) in (tuple, list) else ""
+        raise raised("E114", spot, type=kind_of(item), do=do)
+    return Expr(syntax, is_bool(item), not is_scalar(item), None)
 
 
-def binding(index: Index, spot: Spot) -> Binding:
-    """The index on a left side or in a reduction, with its size if it has one of its own."""
-    return Binding(index.name, index.declared, spot)
-
-
-def _weak(item: object) -> bool:
-    return not type_name(item).startswith(("numpy.", "ml_dtypes."))
-
-
-def _plain(operands: tuple[object, ...]) -> list[object]:
+def _taken_together(operands: Sequence[object], spot: Spot) -> list[Expr]:
     """The operands; a NumPy integer among numbers and positions alone is an ordinary integer."""
-    others = [item for item in operands if not is_scalar(item)]
-    weak = all(not isinstance(item, Tensor | Expr) or _is_weak(item) for item in others)
-    return [_integer(item) if weak and is_scalar(item) else item for item in operands]
+    parts = [taken(item, spot) for item in operands]
+    strong = [part for item, part in zip(operands, parts, strict=True) if not is_scalar(item)]
+    if len(strong) < len(parts) and all(part.weak for part in strong):
+        return [taken(as_plain(item), spot) for item in operands]
+    return parts
 
 
-def _is_weak(item: Tensor | Expr) -> bool:
-    return isinstance(item, Expr) and item.weak
-
-
-def _integer(item: object) -> object:
-    """A NumPy integer as a Python one; anything else as it is."""
-    if type_name(item).startswith(("numpy.int", "numpy.uint")):
-        return int(item)  # type: ignore[call-overload]
-    return item
-
-
-def _subscript(item: object, spot: Spot) -> object:
-    if isinstance(item, slice) or item is Ellipsis or item is None:
-        what = "a slice" if isinstance(item, slice) else repr(item)
-        do = "write an index for each dimension; x[i + 1] for a shift"
-        raise raised("E114", spot, type=what, do=do)
-    return _integer(item)
-
-
-def _name(item: Index, spot: Spot) -> Name:
-    if item.declared is None:
-        return Name(item.name, spot)
-    return Sized(item.name, spot, item.declared)
-
-
-def _scalar(item: Tensor, spot: Spot) -> Expr:
-    if item.dims:
-        dims = ", ".join(item.dims)
-        raise raised("E115.rank", spot, name=item.name, rank=len(item.dims), dims=dims)
-    syntax = Reading(item.name, (), spot, item.definition)
-    return Expr(syntax, item.logical, False, item.owner)
-
-
-def joint_owner(parts: Sequence[Expr | Tensor], spot: Spot) -> object:
+def joint_owner(parts: Sequence[Owned], spot: Spot) -> object:
     """The traced function that the parts belong to, None for none; E114 for two of them."""
     owner: object = None
     for part in parts:
@@ -423,57 +334,8 @@ def joint_owner(parts: Sequence[Expr | Tensor], spot: Spot) -> object:
     return owner
 
 
-def _no_value(item: object, spot: Spot) -> Exception:
-    do = "write an expression for each element" if type(item) in (tuple, list) else ""
-    return raised("E114", spot, type=kind_of(item), do=do)
-
-
-def _contraction(value: _Operators) -> Exception:
-    return refused(value, "E112", name="@", instead="tc.sum[k](a[i, k] * b[k, j])")
-
-
-def _use(name: str) -> str:
-    from tensorc.lang.unknown import advice
-
-    return advice(name)
-
-
-def refused(value: object, code: str, do: str = "", **fields: object) -> Exception:
-    """The fault at `here()`; without source lines its place is the value's `.tc` form."""
-    spot = here()
-    if isinstance(value, Expr | Index | Tensor):
-        text = shown(value)
-        spot.written(Source("<traced>", text).span(0, len(text)))
-    return raised(code, spot, do=do, **fields)
-
-
 def kind_of(item: object) -> str:
     """What a message calls an object."""
-    match item:
-        case Expr():
-            return "an expression"
-        case Index():
-            return f"the index {item.name}"
-        case Tensor():
-            return f"the tensor {item.name}"
-        case None:
-            return "None"
-        case _:
-            return type_name(item)
-
-
-def _title(value: object) -> str:
-    return value.name if isinstance(value, Index | Tensor) else "an expression"
-
-
-def shown(value: Expr | Index | Tensor) -> str:
-    """The value in `.tc` form, cut at 100 characters."""
-    from tensorc.lang.written import text_of
-
-    match value:
-        case Expr(syntax=syntax):
-            return text_of(syntax, 100)
-        case Index(name=name):
-            return name
-        case Tensor(name=name, dims=dims):
-            return f"{name}[{', '.join(dims)}]" if dims else name
+    if isinstance(item, Value):
+        return item.title
+    return "None" if item is None else type_name(item)

@@ -10,7 +10,7 @@ from tensorc.ir.dtypes import BOOL, integer_range
 from tensorc.ir.intervals import usual_interval
 from tensorc.ir.node import postorder
 from tensorc.ir.source import Diagnostic
-from tensorc.ir.tensor import Program, Read, Round
+from tensorc.ir.tensor import Expr, Program, Read, Round
 from tensorc.lang.surface import Operator, Parameter
 
 
@@ -54,6 +54,9 @@ def _narrowing(operator: Operator, program: Program) -> Iterator[Diagnostic]:
         match equation.body:
             case Round(dtype, arg) if dtype.integral or dtype is BOOL:
                 low, high = integer_range(dtype)
+                for part in postorder([arg]):
+                    if isinstance(part, Expr):
+                        usual_interval(part)  # parts first, so that no call goes deep
                 known = usual_interval(arg)
                 if known is not None and not (low <= known[0] and known[1] <= high):
                     name = equation.tensor.name

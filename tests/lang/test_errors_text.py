@@ -118,7 +118,7 @@ def test_bytes_that_are_not_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("f.tc").write_bytes(b"# caf\xe9\n")
+    Path("f.tc").write_bytes(b"\xef\xbb\xbf# caf\xe9\n")
     with pytest.raises(NotationError) as caught:
         read_source("f.tc")
     golden("errors/E102.txt", f"{caught.value}\n")

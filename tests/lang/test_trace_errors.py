@@ -39,6 +39,8 @@ PROGRAMS = {
     "E111-len": ONE + "    return x[n] / len(x)\n",
     "E112-float": ONE + "    return float(x[n]) + 1\n",
     "E112-int": ONE + "    return x[n] * range(4)[int(w)]\n",
+    "E112-range": ONE + "    return sum([x[r] for r in range(n.size)])\n",
+    "E112-list": ONE + "    return [0.5, 0.25][n % 2] * x[n]\n",
     "E112-math": ONE + "    return 1 / math.sqrt(x[n] + 1)\n",
     "E112-floor": ONE + "    return math.floor(x[n])\n",
     "E112-ufunc": ONE + "    return np.exp(x[n] - 1)\n",

@@ -121,7 +121,7 @@ def _value(random: Random, names: list[str], depth: int) -> Expr:
         case "r":
             return _apply("mod", a, _divisor(random))
         case "k":
-            return _apply("bitand", a, literal(random.choice((1, 3, 7))))
+            return _apply("bitand", a, literal(random.choice((1, 3, 5, 7))))
         case "c":
             high = _apply("sub", Extent(random.choice(("n", "m"))), literal(1))
             return _apply("min", _apply("max", a, literal(0)), high)

@@ -19,10 +19,13 @@ from tensorc.ir.dtypes import BOOL, INTEGER, REAL, DType, Kind, integer_range, s
 from tensorc.ir.functions import (
     CALLABLE,
     FUNCTIONS,
+    PROD,
     REDUCERS,
     SUGAR,
+    SUM,
     SYMBOLS,
     Function,
+    Reducer,
     Typing,
     reduced_type,
     result_type,
@@ -311,16 +314,21 @@ class Builder:
         if item.dtype is not None and not reducer.accumulates:
             self.report(fault("E207.accumulator", item.span, reducer=reducer))
             return False
-        if reduced_type(reducer, dtype, item.dtype) is None or not _accumulates(item.dtype, dtype):
+        fits = item.dtype is None or accumulates(reducer, dtype, item.dtype)
+        if reduced_type(reducer, dtype, item.dtype) is None or not fits:
             kind = article(dtype) if item.dtype is None else f"{article(dtype)} into {item.dtype}"
             self.report(fault("E207.function", item.span, function=reducer, types=kind))
             return False
         return True
 
 
-def _accumulates(declared: DType | None, body: DType) -> bool:
-    """Whether a body of this type may be converted to the declared accumulator: as a store."""
-    return declared is None or stores(settled(body), declared)
+def accumulates(reducer: Reducer, body: DType, declared: DType) -> bool:
+    """Whether a body of this type may be converted to the declared accumulator: as a store.
+
+    mean, logsumexp and softmax accumulate floats or complex numbers.
+    """
+    whole = declared.integral or declared is BOOL
+    return stores(settled(body), declared) and (reducer in (SUM, PROD) or not whole)
 
 
 def stores(value: DType, storage: DType) -> bool:

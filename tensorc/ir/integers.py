@@ -61,10 +61,18 @@ class Integers:
         self._cases: dict[tuple[Expr, bool], tuple[Case, ...] | None] = {}
 
     def least(self, atom: p.Atom) -> int | None:
-        """A lower bound: 1 for a factor of a size that an index in scope walks, 0 for extents."""
+        """A lower bound: 1 for a factor of a size that an index in scope walks, 0 for extents and
+        quotients of what is not negative."""
         if atom in self.ones:
             return 1
-        return 0 if isinstance(atom, Symbol) and atom.kind == "extent" else None
+        match atom:
+            case Symbol(_, "extent"):
+                return 0
+            case Floor(numerator, denominator):
+                both = self.at_least(numerator, 0) and self.at_least(denominator, 0)
+                return 0 if both else None
+            case _:
+                return None
 
     def at_least(self, value: Polynomial, bound: int) -> bool:
         """Whether a polynomial of extents is >= bound by the signs of its coefficients alone.

@@ -148,7 +148,23 @@ def floor_divide(a: Polynomial, b: Polynomial) -> Polynomial:
         return whole
     if divisor is not None and rest.constant is not None:
         return whole + rest.constant // divisor
+    if divisor is not None and divisor > 0:
+        inner = _inner_floor(rest)
+        if inner is not None:
+            floor, d, k = inner
+            return whole + (floor.numerator + k * d) // polynomial(d * divisor)
     return whole + of_atom(Floor(rest, b))
+
+
+def _inner_floor(item: Polynomial) -> tuple[Floor, int, int] | None:
+    """(q, d, k) if the item is q + k, q a floor of positive number d: (q + k) // c can merge."""
+    number = next((c for monomial, c in item.terms if not monomial), 0)
+    (monomial, coefficient), *more = item.terms
+    if coefficient != 1 or len(more) != (number != 0) or len(monomial) != 1:
+        return None
+    atom, power = monomial[0]
+    d = atom.denominator.constant if isinstance(atom, Floor) and power == 1 else None
+    return (atom, d, number) if isinstance(atom, Floor) and d is not None and d > 0 else None
 
 
 def _split(a: Polynomial, b: Polynomial) -> tuple[Polynomial, Polynomial]:

@@ -14,7 +14,7 @@ Accesses
  L9  a subscript is an integer, and a bare position walks its whole dimension
  L10 every access is proved in range, or a condition or a check of the program speaks of it
 Types
- L11 every node has a type; only sum, prod, mean, logsumexp and softmax have an accumulator's
+ L11 every node has a type; sum, prod, mean, logsumexp and softmax may have an accumulator's
  L12 the conditions of select and where are bools (and, or, not of others have no type)
  L13 a rounding stands at the root of a body, is to the tensor's storage type, and stands there
      exactly if that differs from the body's settled type; no store changes the kind downwards
@@ -35,7 +35,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tensorc.ir import polynomial as p
-from tensorc.ir.build import literal_fault, storage_of, stores
+from tensorc.ir.build import accumulates, literal_fault, storage_of, stores
 from tensorc.ir.contexts import accesses as every_access
 from tensorc.ir.dtypes import BOOL, IMAGINARY, INTEGER, REAL, settled
 from tensorc.ir.integers import deep_atoms, scalars_of
@@ -187,8 +187,10 @@ def _read(item: Read, extent_of: Mapping[str, Polynomial]) -> Iterator[str]:
 def _reduce(item: Reduce) -> Iterator[str]:
     if not item.indices or len(set(item.indices)) < len(item.indices):
         yield f"L8: {item.reducer}[{', '.join(item.indices)}] names no index or one twice"
-    if item.dtype is not None and not item.reducer.accumulates:
-        yield f"L11: {item.reducer} has an accumulator type"
+    if item.dtype is not None and _typed(item.body):
+        own = value_type(item.body)
+        if not item.reducer.accumulates or not accumulates(item.reducer, own, item.dtype):
+            yield f"L11: {item.reducer} of {own} accumulates in {item.dtype}"
     if item.where is not None:
         yield from _condition(item.where, "where")
 

@@ -76,6 +76,13 @@ def test_BL062_a_remainder_by_what_does_not_nest_stays() -> None:
     assert got.tolist() == [float(j % 7 % 5) for j in range(21)]
 
 
+def test_floors_of_floors_merge_where_the_divisors_are_positive_numbers() -> None:
+    assert (x // 2) // 3 is x // 6
+    assert (x // 2 + 5) // 2 is (x + 10) // 4
+    assert values((x // 2) // -2, range(-9, 9)) == [n // 2 // -2 for n in range(-9, 9)]
+    assert values((x // -2) // 2, range(-9, 9)) == [n // -2 // 2 for n in range(-9, 9)]
+
+
 GRID = [{X: a, Y: b} for a in range(-4, 5, 2) for b in range(-3, 4, 3)]
 
 

@@ -38,7 +38,7 @@ Column = NDArray[np.int64]
 N, M = p.extent("n"), p.extent("m")
 W = p.of_atom(Symbol("w", "parameter"))
 SIZES = (N, N, M, N * M, (N + 1) // 2, N + M, N * 2, N - M + 1, (N - M) // 2 + 1, p.polynomial(1),
-         p.polynomial(3), p.polynomial(4), (N + 3) // 4, N // M, W)  # fmt: skip
+         p.polynomial(3), p.polynomial(4), (N + 3) // 4, N // M, W, W * W)  # fmt: skip
 SCALAR = Tensor("w", I64, ())
 BYTES = Tensor("bytes", U8, (N,))
 WORDS = Tensor("words", I32, (N,))
@@ -97,7 +97,7 @@ def _leaf(random: Random, names: list[str]) -> Expr:
         return literal(random.randint(-3, 4))
     if kind < 0.88:
         return Extent(random.choice((*names, "n", "m")))
-    if kind < 0.93:
+    if kind < 0.91:
         return Read(SCALAR, ())
     return Read(random.choice((BYTES, WORDS)), (Position(random.choice(names)),))
 
@@ -113,12 +113,15 @@ def _value(random: Random, names: list[str], depth: int) -> Expr:
             return _apply("sub", a, _value(random, names, depth - 1))
         case "m":
             return _apply("mul", a, random.choice((literal(2), literal(3), _leaf(random, names))))
+        case "d" if random.random() < 0.2:  # a factor divided by itself, which may be 0
+            size = _divisor(random)
+            return _apply("floordiv", _apply("mul", a, size), size)
         case "d":
             return _apply("floordiv", a, _divisor(random))
         case "r":
             return _apply("mod", a, _divisor(random))
         case "k":
-            return _apply("bitand", a, literal(random.choice((1, 3, 7))))
+            return _apply("bitand", a, literal(random.choice((1, 3, 5, 7))))
         case "c":
             high = _apply("sub", Extent(random.choice(("n", "m"))), literal(1))
             return _apply("min", _apply("max", a, literal(0)), high)

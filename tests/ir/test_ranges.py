@@ -12,6 +12,7 @@ from tensorc.errors import NotationError
 from tensorc.ir import polynomial as p
 from tensorc.ir.polynomial import Symbol
 from tensorc.ir.ranges import Ranges, Verdict
+from tensorc.ir.requirement import requirements
 from tensorc.lang import read
 from tests.ir.access_cases import Case, draw, outcome
 
@@ -70,6 +71,9 @@ OBLIGATIONS: list[tuple[str, str, str]] = [
     ("nested //", "x: f32[n] -> y: f32[n] : y[n] = x[2 * (n // 2) + 1]", "size condition"),
     ("nested //", "x: f32[g], z: f32[h] -> y: f32[h] : y[h] = x[h // (|h| // |g|)]",
      "size condition"),
+    ("by zero", "A: f32[n], x: f32[m], z: f32[1] -> y: f32[m] : "
+     "y[m] = x[m] + z[m * |n| // |n| - m] * A[0 * m]", "size condition"),
+    ("by zero", "x: f32[m] -> y: f32[m] : y[m] = x[m % 0]", "proved"),
     ("guards", "x: f32[i] -> y: f32[i] : y[i] = sum[j=|i|](x[i - j] where j <= i)", "proved"),
     ("guards", "x: f32[n] -> y: f32[n] : y[n] = select(n < 1 or n >= |n| - 1, 0, x[n + 1])",
      "proved"),
@@ -84,6 +88,10 @@ OBLIGATIONS: list[tuple[str, str, str]] = [
     ("data", "x: f32[n], t: i32[i] -> y: f32[i] : y[i] = x[t[i]]", "data"),
     ("data", "x: f32[n], t: i32[i] -> y: f32[i] : y[i] = select(t[i] < |n|, x[t[i]], 0)", "data"),
     ("data", "x: f32[j], z: f32[j] -> y: f32 : y = x[argmax[j](z[j] where z[j] > 0)]", "data"),
+    ("data", "x: f32[2], t: i32[i] -> y: f32[i] : "
+     "y[i] = select(t[i] >= 0, x[min(t[i] + 1, 1)], 0)", "data"),  # i32: the largest + 1 wraps
+    ("data", "x: f32[2], t: i16[i] -> y: f32[i] : "
+     "y[i] = select(t[i] >= 0, x[min(t[i] + 1, 1)], 0)", "proved"),
     ("data", "x: f32[15], t: u8[i] -> y: f32[i] : y[i] = x[t[i] & 15]", "data"),
 ]  # fmt: skip
 
@@ -128,3 +136,24 @@ def test_claims_hold_at_every_point_of_all_small_sizes(part: int) -> None:
                 assert (here & ~inside).any(), (part, number, case, size)
             refuted += 1
     assert proved > CASES // 10 * 0.15 and refuted > CASES // 10 * 0.02
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x: f32[g], z: f32[h] -> y: f32[h] : y[h] = x[h // (|h| // |g|)]",
+         "(|h| - 1) // (|h| // |g|) < |g|"),
+        ("x: f32[n] -> y: f32[t=(|n| + 3) // 4, j=4] : y[t, j] = x[4*t + j]",
+         "4*((|n| + 3) // 4) - 1 < |n|"),
+        ("x: f32[n], z: f32[m] -> y: f32[m] : y[m] = x[m - |n| + 0]",
+         "0 <= -|n| and |m| - |n| - 1 < |n|"),
+        ("x: f32[n], z: f32[m] -> y: f32[m] : y[m] = x[m * m % 7]",
+         "m*m - 7*((m*m) // 7) < |n| for all m"),
+        ("x: f32[n], z: f32[m] -> y: f32[m] : y[m] = select(m > 2, x[m - 2], 0)",
+         "m - 2 < |n| for all m where m > 2"),
+    ],
+)  # fmt: skip
+def test_what_a_size_condition_needs(text: str, expected: str) -> None:
+    header, body = text.split(" : ")
+    (program,) = read(f"op f({header.replace(' ->', ') ->')}\n  {body}")
+    assert list(requirements(program).values()) == [expected]

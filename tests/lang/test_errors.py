@@ -98,6 +98,10 @@ op f(x: i32[n]) -> y: f32[p=x[0]]
 op f(x: f32[n]) -> y: f32
   y = max[n, f64](x[n])
 """,
+    "E207_mean_of_integers": """
+op f(x: i32[n]) -> y: f32
+  y = mean[n, i32](x[n])
+""",
     "E207_bitcast": """
 op f(x: f16[n]) -> y: f32[n]
   y[n] = bitcast(f32, x[n])

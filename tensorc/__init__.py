@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Infeasible,
         KernelError,
         NotationError,
+        NotationWarning,
         OutOfRange,
         Unavailable,
     )
@@ -115,7 +116,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "errors": (
-        "ArgumentError BrokenInvariant Infeasible KernelError NotationError OutOfRange Unavailable"
+        "ArgumentError BrokenInvariant Infeasible KernelError NotationError NotationWarning"
+        " OutOfRange Unavailable"
     ),
     "lang.binders": "index indices",
     "lang.tensors": "Index Tensor",
@@ -139,6 +141,7 @@ __all__ = [
     "Infeasible",
     "KernelError",
     "NotationError",
+    "NotationWarning",
     "Op",
     "Operand",
     "Ops",

@@ -25,6 +25,10 @@ class NotationError(_Diagnosed):
     """The program is wrong: found where it is defined."""
 
 
+class NotationWarning(UserWarning):
+    """The program is right, but one of its lines may not be what was meant (W201, W202)."""
+
+
 class ArgumentError(_Diagnosed):
     """The arrays or sizes of a call do not fit the program."""
 

@@ -10,12 +10,13 @@ import functools
 import linecache
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
-from tensorc.errors import NotationError, Unavailable
+from tensorc.errors import NotationError, NotationWarning, Unavailable
 from tensorc.ir.source import Source
 from tensorc.lang.spot import Spot, here, is_ours, raised
 from tensorc.lang.value import Value
@@ -191,9 +192,19 @@ def _program(declared: Operator, function: Function) -> Program:
     from tensorc.lang.surface import Module
 
     try:
-        return check(Module((), (operator,)))[0]
+        (program,) = check(Module((), (operator,)))
     except NotationError as error:
         raise relocate(error, operator) from None
+    return _warned(program)
+
+
+def _warned(program: Program) -> Program:
+    """The program; its warnings are issued at the lines that they are about."""
+    for item in program.warnings:
+        span = item.span.resolve() if item.span is not None else None
+        file, line = (span.source.name, span.line) if span else (program.name, 1)
+        warnings.warn_explicit(str(item), NotationWarning, file, line)
+    return program
 
 
 def _keep_source(function: Function) -> None:
@@ -230,7 +241,7 @@ class Ops:
 
 
 def _ready(program: Program) -> Once:
-    return Once(lambda: program)
+    return Once(lambda: _warned(program))
 
 
 def loads(text: str) -> Ops:

@@ -164,6 +164,7 @@ def used(program: Program) -> Program:
     return replace(program, equations=tuple(reversed(kept)))
 
 
+@pytest.mark.filterwarnings("ignore::tensorc.NotationWarning")
 @pytest.mark.parametrize("start", range(0, COUNT, 50))
 def test_generated_programs_are_the_same_from_python(start: int) -> None:
     for seed in range(start, start + 50):

@@ -7,12 +7,16 @@ import operator
 import subprocess
 import sys
 import threading
+from decimal import Decimal
 
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tensorc as tc
+from tensorc.ir.interpret_tensor import interpret
 from tensorc.ir.tensor import Program
 
 b, c, d, e, h, i, j, k, m, n, t = tc.indices("b c d e h i j k m n t")
@@ -155,12 +159,13 @@ def test_names_of_their_own_do_not_clash() -> None:
         t2 = tc.index("t2")
         first = tc.let[t2](t1[t2] * 2)
         second = tc.let[t2](first[t2] * 2, name="w")
-        third = tc.let[t2](second[t2] * 2, name="w")
+        third = tc.let[t2](second[t2] * w[t2], name="w")
         return third[t2] + first[t2]
 
     same(
         clash,
-        "t4[t2] = t1[t2] * 2\nw2[t2] = t4[t2] * 2\nw3[t2] = w2[t2] * 2\nt3[t2] = w3[t2] + t4[t2]",
+        "t4[t2] = t1[t2] * 2\nw2[t2] = t4[t2] * 2\n"
+        "w3[t2] = w2[t2] * w[t2]\nt3[t2] = w3[t2] + t4[t2]",
     )
 
 
@@ -321,6 +326,50 @@ def test_operators_of_a_text_are_attributes() -> None:
     with pytest.raises(AttributeError, match="no operator h; it has f, g"):
         ops.h  # noqa: B018
     assert not hasattr(ops, "h")
+
+
+@pytest.mark.filterwarnings("error::tensorc.NotationWarning")
+def test_a_line_that_may_not_be_meant_is_warned_of() -> None:
+    @tc.op("x: i32[i], w: f32 -> y: u8[i]")
+    def narrow(x: tc.Tensor, w: tc.Tensor) -> tc.Expr:
+        return x[i] + 1
+
+    with pytest.warns(tc.NotationWarning) as found:
+        narrow.program  # noqa: B018
+        narrow.program  # noqa: B018
+    codes = [str(item.message).partition(" at ")[0] for item in found]
+    assert codes == ["TC-W201", "TC-W202"]
+    assert found[1].filename == __file__
+
+
+OBJECTS: tuple[object, ...] = (
+    object(), "s", b"", [], {}, set[int](), (1,), int, np.array(1.0), np.ones(3), np.float32, None,
+    Decimal(1), range(3), np.str_("a"), np.datetime64("2020"), np.longdouble(1), ...,
+)  # fmt: skip
+BINARY = "add sub mul truediv floordiv mod and_ or_ xor lshift rshift lt le gt ge eq ne".split()
+
+
+@pytest.mark.parametrize("value", OBJECTS, ids=lambda value: type(value).__name__)
+def test_no_other_object_becomes_an_operand(value: object) -> None:
+    for name in BINARY:
+        for operands in ((i, value), (i + 1, value), (value, i)):
+            if name == "mod" and isinstance(value, str | bytes) and operands[0] is value:
+                continue  # a format string
+            with pytest.raises(tc.NotationError, match="TC-E114"):
+                getattr(operator, name)(*operands)
+
+
+@given(st.floats() | st.integers(-(2**63), 2**63 - 1) | st.booleans())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_numbers_keep_their_value(value: float) -> None:
+    @tc.op("x: f64[i] -> y: f64[i]")
+    def scaled(x: tc.Tensor) -> tc.Expr:
+        return x[i] * value
+
+    (again,) = tc.loads(scaled.text)
+    assert again.program == scaled.program
+    (found,) = interpret(scaled.program, {"x": np.ones(1)}, {"i": 1})["y"]
+    np.testing.assert_array_equal(found, np.float64(value))
 
 
 HEAVY = ("numpy", "sympy", "egglog", "ortools", "llvmlite", "ml_dtypes", "tensorc.lang.check")

@@ -163,7 +163,8 @@ class BoundSite(Site):
                 return self.cast(arg, dtype)
             case Bitcast():
                 lanes = super().own(expr, own)
-                arg = _bounded(self.value(expr.arg, value_of(stored_type(expr.arg))))
+                stored = stored_type(expr.arg, expr.dtype)
+                arg = _bounded(self.value(expr.arg, value_of(stored)))
                 errors = np.where(arg.error > 0, np.inf, 0.0)
                 return Lanes(lanes.values.astype(_held(own)), lanes.states, errors)
             case Literal() | Round() | Reduce():

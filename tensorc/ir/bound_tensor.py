@@ -145,7 +145,18 @@ class Bounder(Evaluator):
                 error = np.where(arg.error > 0, np.inf, error)
         return error
 
+    def _contracted(self, expr: Reduce, a: Reduction, b: Reduction, scope: Scope) -> Found:
+        found = super()._contracted(expr, a, b, scope)
+        first, second = (
+            Bounded(item.flat(item.body.value), item.flat(_error(item.body))) for item in (a, b)
+        )
+        error = propagate.contracted(first, second, found.value, a.wanted)
+        return Found(found.value, found.fault, error)
+
     def _reduce(self, expr: Reduce, scope: Scope) -> Found:
+        factors = self._factors(expr, scope)
+        if factors is not None:
+            return self._contracted(expr, *factors, scope)
         work = self._reduction(expr, scope)
         values, name = self._operand(work), expr.reducer.name
         result = reductions.reduce(name, values, work.selected, False)

@@ -20,19 +20,23 @@ import numpy.typing as npt
 
 from tensorc.errors import ArgumentError, OutOfRange
 from tensorc.ir.dtypes import DType, value_of
-from tensorc.ir.evaluate import Evaluator
+from tensorc.ir.evaluate import Evaluator, contraction
 from tensorc.ir.functions import SOFTMAX
 from tensorc.ir.node import postorder
 from tensorc.ir.rounding import Array, numpy_dtype, round_to
 from tensorc.ir.scopes import Escape, Found, Scope
 from tensorc.ir.source import Diagnostic, Place
 from tensorc.ir.tensor import (
+    Apply,
+    Bitcast,
     Cast,
     Equation,
     Expr,
     Program,
     Read,
     Reduce,
+    Round,
+    Select,
     Table,
     free_indices,
 )
@@ -167,14 +171,17 @@ def _kept_by(item: object) -> tuple[str, ...]:
 
 
 def _shapes(body: Expr) -> set[frozenset[str]]:
-    """The sets of indices over which the nodes of `body` are computed."""
-    return {
-        free_indices(item) | (frozenset(item.indices) | free_indices(item.body))
-        if isinstance(item, Reduce)
-        else free_indices(item)
-        for item in postorder((body,))
-        if isinstance(item, Expr)
-    }
+    """The sets of indices over which the nodes of `body` are computed. A sum of many products has
+    no array of them."""
+    shapes: set[frozenset[str]] = set()
+    for item in postorder((body,)):
+        if isinstance(item, Reduce) and not contraction(item):
+            shapes.add(free_indices(item) | frozenset(item.indices) | free_indices(item.body))
+        elif isinstance(item, Apply):
+            shapes.update(free_indices(arg) for arg in item.args)
+        elif isinstance(item, Select | Cast | Round | Bitcast | Reduce):
+            shapes.add(free_indices(item))
+    return shapes | {free_indices(body)}  # last: facts of parts first
 
 
 def _largest(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tensorc.ir import elementwise
+from tensorc.ir.contract import contract
 from tensorc.ir.dtypes import (
     BOOL,
     COMPLEX64,
@@ -377,6 +378,33 @@ def reduced(name: str, body: Bounded, selected: Array | None, result: Array, dty
         if selected is not None:
             errors = np.where(selected, errors, 0.0)
         return np.asarray(_REDUCED[name](values, errors, selected, result, dtype))
+
+
+def contracted(a: Bounded, b: Bounded, result: Array, dtype: DType) -> Array:
+    """The error of the sum over axis 0 of a * b, products rounded, in any order or fused.
+
+    Both factors' arrays have the whole axis 0; see `contract`, which multiplies finite matrices.
+    """
+    sizes, errors = zip(*(_finite(item) for item in (a, b)), strict=True)
+    total = contract(sizes[0] + errors[0], sizes[1] + errors[1])
+    error = total * steps(len(a.value), dtype) + len(a.value) * tiny(dtype)
+    if not (a.sure and b.sure):
+        error = error + (total - contract(sizes[0], sizes[1])) * (1 + 2.0**-40)
+        error = error + total * 2.0**-50  # of the difference of two sums
+    error = np.where(np.isfinite(result), rounded(error, total, dtype), 0.0)
+    lost = [np.where(np.isfinite(item.error), 0.0, 1.0) for item in (a, b)]
+    if any(mask.any() for mask in lost):
+        ones = [np.ones(item.value.shape) for item in (a, b)]
+        masks = [np.broadcast_to(m, o.shape) for m, o in zip(lost, ones, strict=True)]
+        open_ = contract(masks[0], ones[1]) + contract(ones[0], masks[1])
+        error = np.where(open_ > 0, np.inf, error)
+    return error
+
+
+def _finite(item: Bounded) -> tuple[Array, Array]:
+    """Sizes and errors, 0 where they are not finite."""
+    size, error = np.abs(_number(item.value)), np.broadcast_to(item.error, item.value.shape)
+    return np.where(np.isfinite(size), size, 0.0), np.where(np.isfinite(error), error, 0.0)
 
 
 def _of(selected: Array | None) -> tuple[int, ...]:

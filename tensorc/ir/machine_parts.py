@@ -1,4 +1,4 @@
-"""What the machine of `machine_channel` is made of: barriers, storage, operations under way, roles."""
+"""What the machine of `machine_channel` consists of: storage, barriers, roles, work under way."""
 
 from __future__ import annotations
 

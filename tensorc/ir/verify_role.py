@@ -210,8 +210,9 @@ def _own(run: _Run, item: Perform | Put, element: Element) -> bool:
     barrier, until the slot is put again.
     """
     name, at = element
-    put = run.counts[("Put", name)]
-    return _queued(run, item) and run.rings[name].fill == "commit" and put - run.rings[name].depth <= at < put
+    ring, put = run.rings[name], run.counts[("Put", name)]
+    there = put - ring.depth <= at < put
+    return there and ring.fill == "commit" and _queued(run, item)
 
 
 def _queued(run: _Run, item: Perform | Put) -> bool:

@@ -59,7 +59,7 @@ PROGRAMS = {
     "E114-ellipsis": ONE + "    return x[...] * w\n",
     "E114-other": "kept = []\n"
     + ONE
-    + '    kept.append(x)\n    return x[n]\nf.program\n\n@tc.op("z: f32[n] -> y: f32[n]")\n'
+    + '    kept.append(x)\n    return x[n] * w\nf.program\n\n@tc.op("z: f32[n] -> y: f32[n]")\n'
     "def f(z):\n    return z[n] + kept[0][n]\n",
     "E114-dtype": ONE + "    return tc.let[n](x[n], dtype=np.float16)[n]\n",
     "E114-index": ONE + "    return x[n] / tc.sum[n + 1](x[n])\n",

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from tensorc.ir.schedule import (
@@ -30,94 +29,43 @@ from tensorc.ir.schedule import (
     Placement,
     Ring,
     RingPlan,
-    Role,
     Schedule,
     held,
     operation_of,
     placement_of,
-    pool,
     program,
     readers_of,
     room,
     start,
 )
 from tensorc.ir.verify_schedule import verify_schedule
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A broken rule, the operations that break it (those that meet there), and the numbers."""
-
-    rule: str
-    operations: tuple[str, ...]
-    sentence: str
-
-    def __str__(self) -> str:
-        names = " and ".join(self.operations)
-        return f"TC-E405 {self.rule}: {names}{': ' if names else ''}{self.sentence}"
+from tensorc.passes.check_period import Fault, Stay, crosses, delay, moves, peak
+from tensorc.passes.check_registers import check_registers, check_values
 
 
 def check_schedule(problem: LoopProblem, schedule: Schedule) -> list[Fault]:
     """All rules that `schedule` breaks; empty if it is legal."""
     if form := verify_schedule(problem, schedule):
         return [Fault("form", (), sentence) for sentence in form]
-    rules = (_dependences, _roles, _units, _rings, _memories, _registers, _values)
+    rules = (_dependences, _roles, _units, _rings, _memories, check_registers, check_values)
     checks = (*rules, _barriers, _arrivals, _certificate)
     return [fault for rule in checks for fault in rule(problem, schedule)]
-
-
-def _crosses(schedule: Schedule, edge: Dependence) -> bool:
-    place = placement_of(schedule)
-    return place[edge.source].role != place[edge.target].role
-
-
-def _delay(schedule: Schedule, edge: Dependence) -> int:
-    """The transfer's latency if the ends are in different roles."""
-    return edge.transfer.latency if edge.transfer and _crosses(schedule, edge) else 0
 
 
 def _dependences(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
     for edge in problem.dependences:
         ends = (edge.source, edge.target)
-        if edge.transfer is None and _crosses(schedule, edge):
+        if edge.transfer is None and crosses(schedule, edge):
             place = placement_of(schedule)
             roles = f"{place[edge.source].role} and {place[edge.target].role}"
             what = f"{edge.carries} is" if edge.carries else "they are"
             yield Fault("dependence", ends, f"{what} in roles {roles}, must be in one")
         there = start(schedule, edge.target) + schedule.ii * edge.distance
-        ready = start(schedule, edge.source) + edge.latency + _delay(schedule, edge)
+        ready = start(schedule, edge.source) + edge.latency + delay(schedule, edge)
         if there < ready:
             yield Fault(
                 "dependence", ends, f"starts in cycle {there}, its operand is there in {ready}"
             )
-
-
-@dataclass(frozen=True)
-class Stay:
-    """`demand` of something for `cycles` cycles from `begin` in every period, due to `who`."""
-
-    who: str
-    begin: int
-    cycles: int
-    demand: int = 1
-
-
-def _peak(stays: list[Stay], ii: int) -> tuple[int, int, tuple[str, ...]]:
-    """The largest total demand in a period, the first cycle that has it, and who is there."""
-    changes = {0} | {stay.begin % ii for stay in stays}
-    best = (0, 0, ())
-    for cycle in sorted(changes):
-        present = [(stay, _turns(stay, cycle, ii)) for stay in stays]
-        demand = sum(stay.demand * turns for stay, turns in present)
-        if demand > best[0]:
-            best = (demand, cycle, tuple(stay.who for stay, turns in present if turns))
-    return best
-
-
-def _turns(stay: Stay, cycle: int, ii: int) -> int:
-    """How many iterations of `stay` are present in `cycle` of the steady state."""
-    gone = (cycle - stay.begin) % ii
-    return 0 if gone >= stay.cycles else 1 + (stay.cycles - 1 - gone) // ii
 
 
 def _roles(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
@@ -134,7 +82,7 @@ def _roles(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
             yield Fault("role", (item.name,), f"is {kind} and may not be in {role.name}")
     for plan in schedule.roles:
         stays = _busy(problem, schedule, plan.role)
-        count, cycle, who = _peak(stays, schedule.ii)
+        count, cycle, who = peak(stays, schedule.ii)
         if count > 1:
             yield Fault("role", who[:2], f"both keep {plan.role} busy in cycle {cycle}")
         yield from _program(problem, schedule, plan.role)
@@ -150,24 +98,11 @@ def _busy(problem: LoopProblem, schedule: Schedule, role: str) -> list[Stay]:
         for name, item in operation_of(problem).items()
         if placement_of(schedule)[name].role == role
     ]
-    for edge, store, load in _moves(problem, schedule):
+    for edge, store, load in moves(problem, schedule):
         for end, begin in ((edge.source, store), (edge.target, load)):
             if edge.transfer and placement_of(schedule)[end].role == role:
                 stays.append(Stay(end, begin, edge.transfer.busy))
     return stays
-
-
-def _moves(problem: LoopProblem, schedule: Schedule) -> list[tuple[Dependence, int, int]]:
-    """Dependences whose value changes roles, with the cycles in which its store and load start."""
-    return [
-        (
-            edge,
-            start(schedule, edge.source) + edge.latency,
-            start(schedule, edge.target) - edge.transfer.busy,
-        )
-        for edge in problem.dependences
-        if edge.transfer and edge.transfer.busy and _crosses(schedule, edge)
-    ]
 
 
 def _program(problem: LoopProblem, schedule: Schedule, role: str) -> Iterator[Fault]:
@@ -194,7 +129,7 @@ def _same_period(schedule: Schedule, edge: Dependence) -> bool:
 def _units(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
     for unit in problem.units:
         stays = _occupied(problem, schedule, unit.name)
-        demand, cycle, who = _peak(stays, schedule.ii)
+        demand, cycle, who = peak(stays, schedule.ii)
         if demand > unit.capacity:
             names = who if unit.capacity > 1 else who[:2]
             have = f"{demand} of {unit.capacity} {unit.name} in cycle {cycle}"
@@ -224,7 +159,7 @@ def _occupied(problem: LoopProblem, schedule: Schedule, unit: str) -> list[Stay]
         for use in item.uses
         if use.unit == unit
     ]
-    for edge, store, load in _moves(problem, schedule):
+    for edge, store, load in moves(problem, schedule):
         if edge.transfer and edge.transfer.unit == unit:
             stays += [
                 Stay(edge.source, store, edge.transfer.busy),
@@ -251,7 +186,7 @@ def _rings(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
 def _life(problem: LoopProblem, schedule: Schedule, edge: Dependence) -> int:
     """Cycles from the writer's start until this reader has given the slot back to it."""
     done = start(schedule, edge.target) + schedule.ii * edge.distance + held(problem, edge)
-    return done + _delay(schedule, edge) - start(schedule, edge.source)
+    return done + delay(schedule, edge) - start(schedule, edge.source)
 
 
 def _memories(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
@@ -288,96 +223,8 @@ def _moving(problem: LoopProblem, schedule: Schedule, memory: str) -> int:
     return sum(
         edge.transfer.bytes
         for edge in problem.dependences
-        if edge.transfer and edge.transfer.memory == memory and _crosses(schedule, edge)
+        if edge.transfer and edge.transfer.memory == memory and crosses(schedule, edge)
     )
-
-
-def _registers(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
-    limits, roles = problem.registers, {role.name: role for role in problem.roles}
-    for plan in schedule.roles:
-        need, cycle, who = registers_needed(problem, schedule, roles[plan.role])
-        if need > plan.registers:
-            sentence = f"{plan.role} needs {need} registers in cycle {cycle}, has {plan.registers}"
-            yield Fault("registers", who[:2], sentence)
-        odd = plan.registers % limits.step
-        if odd or not limits.floor <= plan.registers <= limits.ceiling:
-            allowed = f"a multiple of {limits.step} from {limits.floor} to {limits.ceiling}"
-            sentence = f"{plan.role} is given {plan.registers} registers, expected {allowed}"
-            yield Fault("registers", (), sentence)
-    yield from _block(problem, schedule)
-
-
-def _block(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
-    """All warp groups together have what the launch gave them; equal shares if not dynamic."""
-    wide = [plan.registers for plan in schedule.roles if plan.warps == 4]
-    single = [plan.registers for plan in schedule.roles if plan.warps == 1]
-    helpers = -(-len(single) // 4)
-    groups = len(wide) + helpers
-    total = 128 * (sum(wide) + helpers * max(single, default=0))
-    have = pool(problem.registers, groups)
-    if total > have:
-        sentence = f"{groups} warp groups need {total} registers, a block of them has {have}"
-        yield Fault("registers", (), sentence)
-    if groups > 8:
-        yield Fault("registers", (), f"{groups * 128} threads in a block, at most 1024")
-    if not problem.registers.dynamic and len({*wide, *single}) > 1:
-        yield Fault("registers", (), "all threads of this machine have equally many registers")
-
-
-def _needed(
-    problem: LoopProblem, schedule: Schedule, role: Role
-) -> tuple[int, int, tuple[str, ...]]:
-    """The most registers that `role` needs in a cycle, that cycle, and whose values they are."""
-    place = placement_of(schedule)
-    fixed = role.base + sum(
-        value.registers
-        for value in problem.values
-        if value.resident and place[value.writer].role == role.name
-    )
-    stays: list[Stay] = []
-    for value in problem.values:
-        if not value.resident:
-            readers = readers_of(problem)[value.name]
-            if place[value.writer].role == role.name:
-                begin = start(schedule, value.writer)
-                ends = [_until(problem, schedule, edge) for edge in readers]
-                cycles = max(ends, default=begin) - begin
-                stays.append(Stay(value.writer, begin, cycles, value.registers))
-            for edge in readers:
-                if place[edge.target].role == role.name and _crosses(schedule, edge):
-                    stays.append(_copied(problem, schedule, edge, value.registers))
-    need, cycle, who = _peak(stays, schedule.ii)
-    return fixed + need, cycle, who
-
-
-def _until(problem: LoopProblem, schedule: Schedule, edge: Dependence) -> int:
-    """The cycle in which the writer's role no longer needs the value for this reader."""
-    if edge.transfer and _crosses(schedule, edge):
-        return start(schedule, edge.source) + edge.latency + edge.transfer.busy
-    return start(schedule, edge.target) + schedule.ii * edge.distance + held(problem, edge)
-
-
-def _copied(problem: LoopProblem, schedule: Schedule, edge: Dependence, width: int) -> Stay:
-    assert edge.transfer
-    busy = edge.transfer.busy
-    begin = start(schedule, edge.target) - busy
-    return Stay(edge.target, begin, busy + held(problem, edge), width)
-
-
-def _values(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
-    for value in problem.values:
-        begin = start(schedule, value.writer)
-        for edge in readers_of(problem)[value.name] if not value.resident else ():
-            life = _until(problem, schedule, edge) - begin
-            if life > schedule.ii:
-                sentence = f"{value.name} lives {life} cycles, a single copy {schedule.ii}"
-                yield Fault("value", (edge.source, edge.target), sentence)
-    for edge, store, load in _moves(problem, schedule):
-        assert edge.transfer
-        late = load + edge.transfer.busy + schedule.ii * edge.distance - store
-        if late > schedule.ii:
-            sentence = f"{edge.carries} waits {late} cycles to be loaded, its slot {schedule.ii}"
-            yield Fault("value", (edge.source, edge.target), sentence)
 
 
 def _barriers(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:

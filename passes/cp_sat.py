@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
+from tensorc.errors import BrokenInvariant
+
 
 class Linear(Protocol):
     """A linear expression over integer variables; comparing two makes a bound for `Cp.add`."""
@@ -84,6 +86,12 @@ class Solution(Protocol):
     def value(self, expression: Linear) -> int: ...
 
 
+class Checked(Protocol):
+    """A model that can say what is wrong with it."""
+
+    def validate(self) -> str: ...
+
+
 @dataclass(frozen=True)
 class Answer:
     """`solution` is None if none was found; `exact` says that the answer is final: a solution is
@@ -123,6 +131,8 @@ def solve(cp: Cp, work: float, wall: float | None = None) -> Answer:
     if wall is not None:
         solver.parameters.max_time_in_seconds = max(wall, 0.01)
     status = solver.solve(cast(cp_model.CpModel, cp))
+    if status == cp_model.MODEL_INVALID:
+        raise BrokenInvariant(f"CP-SAT refuses the model: {cast(Checked, cp).validate()}")
     found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     exact = status in (cp_model.OPTIMAL, cp_model.INFEASIBLE)
     spent = float(solver.response_proto.deterministic_time)

@@ -18,7 +18,8 @@ from tensorc.ir.schedule import (
     Schedule,
     operation_of,
 )
-from tensorc.passes.check_schedule import check_schedule, registers_needed
+from tensorc.passes.check_registers import registers_needed
+from tensorc.passes.check_schedule import check_schedule
 from tensorc.passes.schedule_answer import arranged
 from tensorc.passes.schedule_bounds import limits, sequential
 
@@ -34,9 +35,9 @@ def list_schedule(problem: LoopProblem) -> Schedule | None:
     while intervals[-1] < high:
         intervals.append(min(high, intervals[-1] + intervals[-1] // 8 + 1))
     for ii in intervals:
-        for starts in (_greedy(problem, ii, roles), _in_turn(problem, high) if ii == high else None):
-            made = starts and _made(problem, ii, roles, starts)
-            if made and not check_schedule(problem, made):
+        drafts = [_greedy(problem, ii, roles), *([_in_turn(problem)] if ii == high else [])]
+        for made in (_made(problem, ii, roles, starts) for starts in drafts if starts):
+            if not check_schedule(problem, made):
                 return made
     return None
 
@@ -90,7 +91,9 @@ def _greedy(problem: LoopProblem, ii: int, roles: dict[str, str]) -> dict[str, i
         item, ready = operation_of(problem)[name], 0
         for edge in problem.dependences:
             if edge.target == name and edge.source in starts:
-                told = edge.transfer if edge.transfer and roles[edge.source] != roles[name] else None
+                told = (
+                    edge.transfer if edge.transfer and roles[edge.source] != roles[name] else None
+                )
                 delay = edge.latency + (told.latency if told else 0)
                 ready = max(ready, starts[edge.source] + delay - ii * edge.distance)
         needs = _needs(item, roles[name])
@@ -121,7 +124,7 @@ def _free(needs: list[tuple[str, int, int]], start: int, ii: int, taken: Taken) 
     return True
 
 
-def _in_turn(problem: LoopProblem, ii: int) -> dict[str, int]:
+def _in_turn(problem: LoopProblem) -> dict[str, int]:
     """Every operation after all of the one before it."""
     starts, at = dict[str, int](), 0
     for name in _order(problem):
@@ -140,9 +143,7 @@ def _in_turn(problem: LoopProblem, ii: int) -> dict[str, int]:
     return starts
 
 
-def _made(
-    problem: LoopProblem, ii: int, roles: dict[str, str], starts: dict[str, int]
-) -> Schedule:
+def _made(problem: LoopProblem, ii: int, roles: dict[str, str], starts: dict[str, int]) -> Schedule:
     first = min(starts.values()) // ii
     places = {
         name: Placement(name, roles[name], begin // ii - first, begin % ii)

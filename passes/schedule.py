@@ -10,15 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from tensorc.passes.list_schedule import list_schedule
-from tensorc.passes.schedule_infeasible import infeasible
-
 from tensorc.errors import BrokenInvariant
 from tensorc.ir.schedule import Certificate, LoopProblem, Proof, Schedule
 from tensorc.ir.verify_schedule import verify_problem
 from tensorc.passes.check_schedule import check_schedule
+from tensorc.passes.list_schedule import list_schedule
 from tensorc.passes.schedule_answer import assemble
 from tensorc.passes.schedule_bounds import limits
+from tensorc.passes.schedule_infeasible import infeasible
 from tensorc.passes.schedule_polish import Aim, Polished, polish
 from tensorc.passes.schedule_search import Effort, Found, Meter, search
 

@@ -36,9 +36,7 @@ def infeasible(problem: LoopProblem, meter: Meter) -> Infeasible:
     return _error(problem, "effort", 0, 0, sentence)
 
 
-def _error(
-    problem: LoopProblem, resource: str, need: int, limit: int, sentence: str
-) -> Infeasible:
+def _error(problem: LoopProblem, resource: str, need: int, limit: int, sentence: str) -> Infeasible:
     message = f"TC-E403: {problem.name} has no schedule on {problem.machine}: {sentence}"
     return Infeasible(message, resource=resource, need=need, limit=limit)
 
@@ -50,9 +48,7 @@ def _fits(problem: LoopProblem, meter: Meter, settle: bool = False) -> bool:
     return answer.solution is not None or (settle and not answer.exact)
 
 
-def _least(
-    problem: LoopProblem, meter: Meter, measure: Callable[[Model], Linear]
-) -> int | None:
+def _least(problem: LoopProblem, meter: Meter, measure: Callable[[Model], Linear]) -> int | None:
     """The smallest value of `measure` over the schedules of the sequential interval."""
     model = build(problem, sequential(problem), meter.effort.stages)
     value = measure(model)
@@ -127,8 +123,8 @@ def _changes(problem: LoopProblem, meter: Meter) -> Iterator[str]:
             for count in (1, len(members)):
                 more = tuple(_named(members[0], i) for i in range(count))
                 if _fits(replace(problem, roles=(*problem.roles, *more)), meter):
-                    kind = members[0].name
-                    yield f"offer {count} more warp group{'s' * (count > 1)} like {kind}; then it fits"
+                    groups = f"warp group{'s' * (count > 1)} like {members[0].name}"
+                    yield f"offer {count} more {groups}; then it fits"
     for ring in problem.rings:
         if ring.shallowest > 1:
             rings = tuple(
@@ -148,5 +144,6 @@ def _structure(problem: LoopProblem) -> str:
     names = " ".join(role.name for role in problem.roles)
     return (
         f"no assignment to the roles {names} keeps together what may not change roles and keeps "
-        "registers, memory and issuers within their limits at once\n  do: smaller tiles or more roles"
+        "registers, memory and issuers within their limits at once\n"
+        "  do: smaller tiles or more roles"
     )

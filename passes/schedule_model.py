@@ -319,11 +319,7 @@ def _fill_rings(model: Model) -> None:
         depth = cp.new_int_var(ring.shallowest, ring.deepest, f"depth {ring.name}")
         model.depth[ring.name] = depth
         for edge in readers_of(problem)[ring.name]:
-            free = model.start(edge.target) + model.ii * edge.distance
-            free += held(problem, edge)
-            if edge.transfer:
-                free += edge.transfer.latency * model.crossing[edge]
-            cp.add(free - model.start(ring.writer) <= model.ii * depth)
+            cp.add(life(model, edge) <= model.ii * depth)
     for memory in problem.memories:
         rings = [ring for ring in problem.rings if ring.memory == memory.name]
         slots = total(padded(ring) * model.depth[ring.name] for ring in rings)
@@ -333,6 +329,14 @@ def _fill_rings(model: Model) -> None:
             if edge.transfer and edge.transfer.memory == memory.name
         )
         cp.add(slots + moved <= room(problem, memory))
+
+
+def life(model: Model, edge: Dependence) -> Linear:
+    """Cycles from the start of a slot's writer until the reader of `edge` has given it back."""
+    free = model.start(edge.target) + model.ii * edge.distance + held(model.problem, edge)
+    if edge.transfer:
+        free += edge.transfer.latency * model.crossing[edge]
+    return free - model.start(edge.source)
 
 
 def padded(ring: Ring) -> int:

@@ -3,7 +3,8 @@
 In order: few warp groups and few roles; few roles on each ordered unit; few registers that change
 roles; slack, the fraction by which all work of threads and all transfers may be stretched at once
 without a longer period; a short span from an iteration's first start to its last end. A role less
-or an interval as small costs nothing; slack is what variable latencies eat up first.
+costs nothing; slack is what jitter eats up first. Before the span comes headroom: how late copies
+may land, which the depths of their rings decide.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal as Choice
 
-from tensorc.ir.schedule import Dependence, LoopProblem, Operation, operation_of
+from tensorc.ir.schedule import Dependence, LoopProblem, Operation, operation_of, readers_of
 from tensorc.passes.cp_sat import Answer, Linear, Solution, total
-from tensorc.passes.schedule_model import Model, build, issuers
+from tensorc.passes.schedule_model import Model, build, issuers, life
 from tensorc.passes.schedule_search import Meter
 
 Aim = Choice["slack", "span"]
@@ -80,6 +81,7 @@ class _Polish:
             self.minimise(measure)
         if aim == "slack":
             self.stretch()
+            self.minimise(_haste)
         self.minimise(_span)
         return self.best
 
@@ -127,7 +129,8 @@ def hint(model: Model, known: Model, solution: Solution) -> None:
     ):
         for name, variable in mine.items():
             model.cp.add_hint(variable, solution.value(theirs[name]))
-    for key, literal in model.within.items():
+    choices = {id(literal): (key, literal) for key, literal in model.within.items()}
+    for key, literal in choices.values():
         model.cp.add_hint(literal, solution.value(known.within[key]))
 
 
@@ -152,6 +155,18 @@ def _moved(model: Model) -> Linear:
     return total(
         (1 + 1000 * wide.get(edge.carries, 0)) * literal for edge, literal in model.crossing.items()
     )
+
+
+def _haste(model: Model) -> Linear:
+    """The negated time that every copy may land late before its ring holds it up: the depths that
+    memory allows are best used by copies that start as late as they may."""
+    ahead = model.cp.new_int_var(-model.ii, 8 * model.ii, "headroom of copies")
+    for ring in model.problem.rings:
+        if ring.fill == "copy":
+            for edge in readers_of(model.problem)[ring.name]:
+                spare = model.ii * model.depth[ring.name] - life(model, edge)
+                model.cp.add(ahead <= spare)
+    return 0 - ahead
 
 
 def _span(model: Model) -> Linear:

@@ -85,6 +85,8 @@ PROGRAMS = {
     "E118-itself": ONE + "    return f(x, w)\n",
     "E119-near": ONE + "    return tc.sofmax[n](x[n])\n",
     "E119-elsewhere": ONE + "    return tc.relu(x[n])\n",
+    "E119-shape": ONE + "    return x[n] / x.shape[0]\n",
+    "E119-method": ONE + "    return (x[n] * w).softmax(0)\n",
     "E106-index": 'a, b = tc.indices("a \u03b2")\n',
     "E108-name": ONE + '    return tc.let[n](x[n], name="a b")[n]\n',
     "E107-digits": ONE + f"    return x[n] * {10**41}\n",

@@ -34,7 +34,7 @@ PROGRAMS = {
         "def relu(v):\n    return v if v > 0 else 0 * v\n\n"
         "def twice(v):\n    return relu(v) + relu(v)\n\n" + ONE + "    return twice(x[n]) * w\n"
     ),
-    "E111-for": ONE + "    for v in x[n]:\n        w = w + v\n    return w\n",
+    "E111-list": ONE + "    return list(x[n])[0]\n",
     "E111-sum": ONE + "    return x[n] / sum(x[n])\n",
     "E111-len": ONE + "    return x[n] / len(x)\n",
     "E112-float": ONE + "    return float(x[n]) + 1\n",

@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorc.ir import constants, elementwise, reductions
 from tensorc.ir.contract import ascending, contract
-from tensorc.ir.dtypes import BOOL, F32, F64, I32, INDEX, DType, settled, value_of
+from tensorc.ir.dtypes import BOOL, COMPLEX128, F32, F64, I32, INDEX, DType, settled, value_of
 from tensorc.ir.exact import Pi, rational
 from tensorc.ir.functions import (
     ALL,
@@ -69,15 +69,21 @@ MANY = 1 << 16  # products, from which a sum of them does without their array
 
 
 class Evaluator:
-    """Evaluates expressions over `tensors` (float64, complex128 and exact integers; with `rounded`,
-    arrays of storage type). `escapes` lists the reads that left their tensors, selected or not."""
+    """Evaluates expressions over `tensors`: float64, complex128 and exact integers; with `rounded`,
+    arrays of storage type; with `extended`, f64 and complex128 in long double. `escapes` lists the
+    reads that left their tensors, selected or not."""
 
     def __init__(
-        self, tensors: dict[str, Array], extents: Mapping[str, int], rounded: bool
+        self,
+        tensors: dict[str, Array],
+        extents: Mapping[str, int],
+        rounded: bool,
+        extended: bool = False,
     ) -> None:
         self.tensors = tensors
         self.extents = extents
         self.rounded = rounded
+        self.extended = extended
         self.escapes: list[Escape] = []
         self._folded: dict[Expr, Fraction | str | None] = {}
 
@@ -111,6 +117,8 @@ class Evaluator:
             return np.dtype(np.int64)
         if self.rounded or not (dtype.floating or dtype.complex):
             return numpy_dtype(dtype)
+        if self.extended and dtype in (F64, COMPLEX128):
+            return np.dtype(np.clongdouble if dtype.complex else np.longdouble)
         return np.dtype(np.complex128 if dtype.complex else np.float64)
 
     def _converted(self, values: Array, source: DType, target: DType) -> Array:
@@ -204,7 +212,12 @@ class Evaluator:
             small = -(1 << 63) <= number < 1 << 63
             return np.asarray(number, dtype=np.int64 if small else object)
         if (dtype.floating or dtype.complex) and not self.rounded:
-            return np.asarray(nearest(value, F64)).astype(self.held(dtype))
+            near = nearest(value, F64)
+            part = np.asarray(near).astype(self.held(dtype))
+            if not self.extended or isinstance(value, str) or not math.isfinite(near):
+                return part
+            rest = np.asarray(nearest(value - Fraction(near), F64))
+            return np.asarray(np.add(part, rest))
         return round_exact(value, dtype).astype(self.held(dtype))
 
     def _apply(self, expr: Apply, own: DType, args: Sequence[Found]) -> Found:

@@ -111,7 +111,7 @@ static void read_buffers(const std::string& list) {
   for (auto& item : split(list, ',')) {
     const auto p = split(item, ':');
     Buffer b{heap + number(p[0]), number(p[1]), number(p[2]) != 0, false, {}};
-    b.lines.resize(b.bytes / 16 + 2);
+    open_shadow(b.shadow, b.bytes);
     buffers.push_back(std::move(b));
   }
   std::sort(buffers.begin(), buffers.end(), [](const Buffer& a, const Buffer& b) { return a.first < b.first; });
@@ -185,7 +185,7 @@ static void serve_launch(Fields f) {
   run.step_limit = number(f["steps"]);
   launch((const int*)dlsym(library->handle, ("emu_bounds_" + f["entry"]).c_str()));
   answer(cpu_seconds() - start);
-  for (auto& b : buffers) clear_lines(b.lines);
+  for (auto& b : buffers) close_shadow(b.shadow);
   buffers.clear();
 }
 

@@ -4,16 +4,18 @@
 #pragma once
 #include "emulator_global.h"
 
-static u32 take_slot(Cluster& c, const Clock& seen) {
+// generic: an operation of the generic proxy (cp.async); those have components of their own
+static u32 take_slot(Cluster& c, const Clock& seen, bool generic) {
   const u32 threads = (u32)c.threads.size();
   for (u32 i = 0; i < c.slots.size(); i++) {
     const u32 slot = threads + i;
-    if (!c.slots[i].busy && slot < seen.at.size() && seen.at[slot] >= c.slots[i].clock) return i;
+    if (!c.slots[i].busy && c.slots[i].generic == generic && slot < seen.at.size() && seen.at[slot] >= c.slots[i].clock) return i;
   }
   c.slots.push_back({});
+  c.slots.back().generic = generic;
   return (u32)c.slots.size() - 1;
 }
-static OpRef make_op(const char* what, const Clock& seen, const Clock& fenced, void* pc) {
+static OpRef make_op(const char* what, const Clock& seen, const Clock& fenced, void* pc, bool generic = false) {
   Cluster& c = *current->block->cluster;
   auto op = std::make_shared<Op>();
   op->what = what;
@@ -22,9 +24,9 @@ static OpRef make_op(const char* what, const Clock& seen, const Clock& fenced, v
   op->pc = pc;
   op->seen = seen;
   op->fenced = fenced;
-  const u32 index = take_slot(c, seen), slot = (u32)c.threads.size() + index;
+  const u32 index = take_slot(c, seen, generic), slot = (u32)c.threads.size() + index;
   Slot& s = c.slots[index];
-  s = {s.clock + 1, true, what, pc};
+  s = {s.clock + 1, true, generic, what, pc};
   op->epoch = epoch_of(c.index, slot, s.clock);
   if (op->seen.at.size() <= slot) op->seen.at.resize(slot + 1, 0);
   op->seen.at[slot] = s.clock;
@@ -34,8 +36,8 @@ static OpRef make_op(const char* what, const Clock& seen, const Clock& fenced, v
   return op;
 }
 // issued by the running thread alone: what it does next is later
-static OpRef issue(const char* what, void* pc) {
-  OpRef op = make_op(what, current->seen, current->fenced, pc);
+static OpRef issue(const char* what, void* pc, bool generic = false) {
+  OpRef op = make_op(what, current->seen, current->fenced, pc, generic);
   current->tick();
   return op;
 }
@@ -65,7 +67,7 @@ void emu_cp_async(u32 dst, const void* src, int bytes, int size) {
   const Copy copy{dst, (const u8*)src, (u16)bytes, (u16)size};
   count_copy(copy, EMU_PC);
   if (t.touched || t.copies.empty() || t.copies.back()->done) {
-    OpRef op = issue("cp.async", EMU_PC);
+    OpRef op = issue("cp.async", EMU_PC, true);
     auto copies = std::make_shared<std::vector<Copy>>();
     op->run = [copies](Op& o) {
       run_copies(o, *copies);

@@ -116,7 +116,7 @@ def _alone(target: Path) -> Generator[bool]:
 
 
 def _run(command: Sequence[str], what: str) -> None:
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=900)
     if answer.returncode:
         raise KernelError(
             f"{what} does not compile for the emulator:\n{answer.stderr or answer.stdout}"

@@ -109,7 +109,7 @@ struct Op {
   OpRef after;                                    // tcgen05: the product before it in the pipeline
   double issued = 0, finished = 0;                // virtual time
 };
-struct Slot { u32 clock = 0; bool busy = false; const char* what = ""; void* pc = nullptr; };
+struct Slot { u32 clock = 0; bool busy = false, generic = false; const char* what = ""; void* pc = nullptr; };
 
 // A meeting of a fixed set of threads: a warp's or warp group's collective, a named barrier's phase
 struct Meeting {
@@ -170,7 +170,12 @@ struct Mbarrier {
 };
 
 struct Cell { Epoch write = 0, read[3] = {0, 0, 0}; };
-struct Line { Cell whole; Cell* parts = nullptr; u32 count = 1; };    // 16 bytes, split into 4 or 16 on demand
+struct Line { Cell whole; Cell* parts; u32 count; };                 // 16 bytes, split into `count` parts; 0: not split
+struct Shadow {                                   // of a piece of memory: zero pages until they are used
+  Line* lines = nullptr;
+  size_t count = 0;
+  std::vector<Line*> split;
+};
 
 struct Name { u32 first, bytes; const char* text; int index; };
 struct WarpGroup;
@@ -182,7 +187,7 @@ struct Block {
   int arena_index = 0;
   u8* arena = nullptr;                            // arena[a] is the byte at shared address a
   u32 shared_bytes = 0;
-  std::vector<Line> lines;
+  Shadow shadow;
   std::vector<u8> barrier_at;                     // per 8 bytes: holds a live mbarrier
   std::vector<Thread*> threads;
   int live = 0;

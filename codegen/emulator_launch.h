@@ -63,7 +63,7 @@ static void make_block(Cluster& c, u32 rank, int threads, u32 width) {
   b.id = block_of_cluster(c.index, rank);
   b.shared_bytes = run.shared_bytes;
   take_arena(b);
-  b.lines.resize((SHARED_BASE + b.shared_bytes) / 16 + 2);
+  open_shadow(b.shadow, SHARED_BASE + b.shared_bytes);
   b.barrier_at.assign((SHARED_BASE + b.shared_bytes) / 8 + 4, 0);
   b.live = threads;
   for (Meeting& m : b.named) m.named = true;
@@ -82,7 +82,7 @@ static void retire_cluster(size_t at) {
   Cluster& c = *run.resident[at];
   for (auto& b : c.blocks) {
     check_block_end(*b);
-    clear_lines(b->lines);
+    close_shadow(b->shadow);
     arena_owner[b->arena_index] = nullptr;
     engines.erase(b.get());
   }
@@ -159,7 +159,7 @@ static void reset_launch() {
   story.clear();
   next_given = 0;
   for (auto& c : run.resident) {
-    for (auto& b : c->blocks) { clear_lines(b->lines); arena_owner[b->arena_index] = nullptr; }
+    for (auto& b : c->blocks) { close_shadow(b->shadow); arena_owner[b->arena_index] = nullptr; }
     for (auto& t : c->threads) { free_stacks.push_back(t->stack); drop_context(*t); }
   }
   run = Run();

@@ -7,7 +7,7 @@
 #include "emulator_races.h"
 
 // ---- global memory ----
-struct Buffer { u8* first; u64 bytes; bool initialised, written; std::vector<Line> lines; };
+struct Buffer { u8* first; u64 bytes; bool initialised, written; Shadow shadow; };
 static u8* heap = nullptr;
 static u64 heap_bytes = 0;
 static std::vector<Buffer> buffers;               // by address
@@ -38,7 +38,7 @@ static bool touch_global(const u8* p, u64 bytes, bool write, const Accessor& a) 
   if (write) b->written = true;
   for (u64 at = (u64)(p - b->first), end = at + bytes; at < end;) {
     const u64 stop = std::min(end, (at | 15) + 1);
-    check_line(b->lines[at >> 4], (u32)at & 15, (u32)(stop - at), write, a, {nullptr, (u32)at, b->bytes}, b->initialised);
+    check_line(b->shadow, b->shadow.lines[at >> 4], (u32)at & 15, (u32)(stop - at), write, a, {nullptr, (u32)at, b->bytes}, b->initialised);
     at = stop;
   }
   return true;

@@ -26,6 +26,8 @@ static std::string at_place(const Place& p) {
   return p.block ? place_of(*p.block, p.address) : text("a global buffer of %llu bytes", p.buffer);
 }
 static bool is_async(const Cluster& c, Epoch e) { return cluster_of(e) == c.index && slot_of(e) >= c.threads.size(); }
+// of the async proxy: all operations but cp.async
+static bool is_async_proxy(const Cluster& c, Epoch e) { return is_async(c, e) && !c.slots[slot_of(e) - c.threads.size()].generic; }
 
 static void report_race(const char* mine, const Accessor& a, const char* theirs, Epoch e, const Place& p) {
   void* other = nullptr;
@@ -40,7 +42,7 @@ static void check_cell(Cell& c, bool write, const Accessor& a, const Place& p, b
     report("uninitialised", text("%s reads %s, which nothing has written", a.what, at_place(p).c_str()), a.pc, a.thread);
   } else if (c.write != a.epoch && !(atomic && (c.write & ATOMIC)) && !a.seen->knows(c.write & ~ATOMIC)) {
     report_race(write ? "writes" : "reads", a, "write", c.write, p);
-  } else if (a.async && c.write && !is_async(*a.cluster, c.write) && cluster_of(c.write) == a.cluster->index &&
+  } else if (a.async && c.write && !is_async_proxy(*a.cluster, c.write) && cluster_of(c.write) == a.cluster->index &&
              !a.fenced->knows(c.write & ~ATOMIC)) {
     report("proxy", text("%s %s %s, written by %s without a fence.proxy.async in between", a.what,
                          write ? "overwrites" : "reads", at_place(p).c_str(), who_did(*a.cluster, c.write).c_str()),
@@ -65,26 +67,34 @@ static void check_cell(Cell& c, bool write, const Accessor& a, const Place& p, b
   c.read[free] = a.epoch;
 }
 
-static void split_line(Line& l, u32 count) {
+static void open_shadow(Shadow& s, u64 bytes) {
+  s.count = bytes / 16 + 2;
+  s.lines = (Line*)mmap(nullptr, s.count * sizeof(Line), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (s.lines == (Line*)MAP_FAILED) { perror("shadow memory"); exit(3); }
+}
+static void close_shadow(Shadow& s) {
+  for (Line* l : s.split) { delete[] l->parts; l->parts = nullptr; }
+  if (s.lines) munmap((void*)s.lines, s.count * sizeof(Line));
+  s = Shadow();
+}
+static void split_line(Shadow& s, Line& l, u32 count) {
   Cell* parts = new Cell[count];
   for (u32 i = 0; i < count; i++) parts[i] = l.parts ? l.parts[i * l.count / count] : l.whole;
+  if (!l.parts) s.split.push_back(&l);            // may be listed twice: closing it twice does no harm
   delete[] l.parts;
   l.parts = parts;
   l.count = count;
 }
-static void clear_lines(std::vector<Line>& lines) {
-  for (Line& l : lines) { delete[] l.parts; l = Line(); }
-}
 // Bytes [first, first + bytes) of a line.
-static void check_line(Line& l, u32 first, u32 bytes, bool write, const Accessor& a, const Place& p, bool initialised) {
+static void check_line(Shadow& s, Line& l, u32 first, u32 bytes, bool write, const Accessor& a, const Place& p, bool initialised) {
   if (bytes == 16) {
-    if (l.count == 1) { check_cell(l.whole, write, a, p, initialised); return; }
+    if (!l.count) { check_cell(l.whole, write, a, p, initialised); return; }
     for (u32 i = 0; i < l.count; i++) check_cell(l.parts[i], write, a, p, initialised);
-    if (write) { l.whole = l.parts[0]; delete[] l.parts; l.parts = nullptr; l.count = 1; }
+    if (write) { l.whole = l.parts[0]; delete[] l.parts; l.parts = nullptr; l.count = 0; }
     return;
   }
   const u32 need = (first | bytes) & 3 ? 16 : 4;
-  if (l.count < need) split_line(l, need);
+  if (l.count < need) split_line(s, l, need);
   const u32 size = 16 / l.count;
   for (u32 i = first / size; i * size < first + bytes; i++) check_cell(l.parts[i], write, a, p, initialised);
 }
@@ -107,7 +117,7 @@ static bool touch_shared(Block& b, u32 address, u32 bytes, bool write, const Acc
     const u32 stop = std::min(end, (at | 15) + 1);
     if (write && (b.barrier_at[at >> 3] | b.barrier_at[(stop - 1) >> 3]))
       report("barrier", text("%s writes over the live mbarrier %s", a.what, name_of(b, at & ~7u).c_str()), a.pc, a.thread);
-    check_line(b.lines[at >> 4], at & 15, stop - at, write, a, {&b, at, 0}, false);
+    check_line(b.shadow, b.shadow.lines[at >> 4], at & 15, stop - at, write, a, {&b, at, 0}, false);
     at = stop;
   }
   return true;

@@ -10,9 +10,10 @@ import contextlib
 import json
 import mmap
 import os
-import select
+import selectors
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any, cast
 
@@ -91,6 +92,13 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return out
 
 
+def _readable(fd: int, seconds: float) -> bool:
+    """Whether there is something to read within `seconds`."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(fd, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
+
+
 class Worker:
     """One worker process, started at the first request and again after a crash.
 
@@ -102,6 +110,7 @@ class Worker:
         self._program, self._memory, self._limit = program, memory, memory_limit
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
+        self._lock = threading.Lock()
 
     def _start(self) -> subprocess.Popen[bytes]:
         reserved = self._memory.nbytes + (2 << 30)
@@ -122,7 +131,14 @@ class Worker:
         )
 
     def ask(self, line: str, seconds: float) -> dict[str, Any]:
-        """Send one request and wait for its answer; `KernelError` on a crash or after `seconds`."""
+        """Send one request and wait for its answer; `KernelError` on a crash or after `seconds`.
+
+        Threads may call it; their launches run one after another.
+        """
+        with self._lock:
+            return self._ask(line, seconds)
+
+    def _ask(self, line: str, seconds: float) -> dict[str, Any]:
         if self._process is None or self._process.poll() is not None:
             self._process = self._start()
         process = self._process
@@ -147,8 +163,7 @@ class Worker:
     def _read_line(self, fd: int, seconds: float) -> bytes:
         """One line, or nothing if the worker has ended."""
         while b"\n" not in self._pending:
-            ready, _, _ = select.select([fd], [], [], seconds)
-            if not ready:
+            if not _readable(fd, seconds):
                 raise KernelError(
                     f"R701: no answer from the kernel within {seconds:g} s in the emulator; "
                     "a loop without any tc_* call cannot be scheduled away"

@@ -40,6 +40,10 @@ class OutOfRange(ArgumentError, IndexError):
 class Infeasible(RuntimeError):
     """No schedule or tile fits the machine: which resource, by how much, what would fit."""
 
+    def __init__(self, message: str, *, resource: str = "", need: int = 0, limit: int = 0) -> None:
+        super().__init__(message)
+        self.resource, self.need, self.limit = resource, need, limit
+
 
 class Unavailable(RuntimeError):
     """A compiler, driver or package is missing here; the message says what installs it."""

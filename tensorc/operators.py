@@ -59,9 +59,9 @@ class Once:
 class Op:
     """An operator: call it with arrays, compile it, or read its program.
 
-    `op(Q, K, V)` compiles on first use and returns the outputs in the array library of the first
-    operand: one array, or a tuple of them. Operands go by position or name. `program` is the
-    checked program, `text` its `.tc` form. Both raise NotationError if the program is wrong.
+    `op(Q, K, V)` compiles on first use and returns the outputs, one NumPy array or a tuple of them.
+    Operands go by position or name. `program` is the checked program, `text` its `.tc` form; both
+    raise NotationError if the program is wrong.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Op:
         return show_program(self.program)
 
     def __call__(self, *operands: object, **named: object) -> Any:
-        """The outputs for these arrays (their library decides the type, hence Any).
+        """The outputs for these arrays: one, or a tuple of several, hence Any.
 
         Raises NotationError for the program, ArgumentError for arrays that do not fit it,
         TypeError for operands that are missing, unknown or given twice.

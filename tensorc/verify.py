@@ -1,7 +1,7 @@
 """Judge a kernel's results against the meaning: the three-part rule on a whole program.
 
-The reference is the level-1 interpreter in float64, its twin the same interpreter rounding where
-the contract does.
+The reference is the level-1 interpreter in float64 (f64 in long double), its twin the same
+interpreter rounding where the contract does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict
     from tensorc.ir.interpret_tensor import interpret
 
     program, arrays, extents = prepared.program, prepared.arrays, prepared.extents
-    want = interpret(program, arrays, extents)
+    want = interpret(program, arrays, extents, extended=True)
     twin = interpret(program, arrays, extents, rounded=True)
     limits = bound_tensor(program, arrays, extents)
     return {

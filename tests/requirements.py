@@ -10,11 +10,25 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tensorc.codegen.emulator_build import find_compiler
 from tensorc.errors import Unavailable
+
+
+def cutlass_include() -> Path | None:
+    """CUTLASS's headers: $TENSORC_CUTLASS, or those of the packages nvidia-cutlass or tilelang."""
+    places = [Path(os.environ.get("TENSORC_CUTLASS", "/nowhere"))]
+    for package, inside in (
+        ("cutlass_library", "source/include"),
+        ("tilelang", "3rdparty/cutlass/include"),
+    ):
+        found = importlib.util.find_spec(package)
+        if found and found.submodule_search_locations:
+            places.append(Path(found.submodule_search_locations[0]) / inside)
+    return next((place for place in places if (place / "cute/tensor.hpp").exists()), None)
 
 
 def _has_compiler() -> bool:
@@ -31,6 +45,7 @@ def _has_tool(name: str) -> Callable[[], bool]:
 
 _PROBES: dict[str, Callable[[], bool]] = {
     "cxx": _has_compiler,
+    "cutlass": lambda: cutlass_include() is not None,
     "nvcc": _has_tool("nvcc"),
     "addr2line": _has_tool("addr2line"),
 }

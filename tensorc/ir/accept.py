@@ -3,7 +3,8 @@
 1. Every error is within the worst-case bound, derived where the rounding points are.
 2. On at least 64 elements the RMS error is at most 3 times the larger of the rounding
    interpreter's and half a unit in the last place of the output type.
-3. On data for which every operation is exact, and on integers, the result is equal.
+3. On data for which every operation is exact, and on integers, the result is equal: there the
+   bound is 0. It is on integers that stay within the significand in any order.
 
 A bound whose median exceeds 1 % of the median |reference| is VACUOUS: keeping it is no evidence,
 though breaking it still is. Where no rule gives evidence the verdict is UNDECIDED, never PASS.
@@ -267,11 +268,10 @@ def _wide(values: Array) -> Array:
 
 
 def _weights(bound: Array) -> Array:
-    """The median bound over each one: 1 where there is none."""
-    positive = bound[np.isfinite(bound) & (bound > 0)]
-    if positive.size < bound.size or not positive.size:
-        return np.ones(bound.shape)
-    return float(np.median(positive)) / bound
+    """The median bound over each one; 1 where there is none."""
+    known = np.isfinite(bound) & (bound > 0)
+    middle = float(np.median(bound[known])) if known.any() else 1.0
+    return np.where(known, middle / np.where(known, bound, 1.0), 1.0)
 
 
 def _first(bad: Array) -> tuple[int, ...]:

@@ -24,6 +24,7 @@ from tensorc.ir.functions import PROD, SUM, Reducer
 from tensorc.ir.interpret_tile import Run
 from tensorc.ir.lanes import KNOWN, UNKNOWN, Lanes, Memory, Site, stored_type
 from tensorc.ir.propagate import Bounded
+from tensorc.ir.propagate_reductions import reduced, steps
 from tensorc.ir.representable import representable
 from tensorc.ir.rounding import Array, nearest, numpy_dtype, round_exact, round_to
 from tensorc.ir.tensor import (
@@ -163,7 +164,8 @@ class BoundSite(Site):
                 return self.cast(arg, dtype)
             case Bitcast():
                 lanes = super().own(expr, own)
-                arg = _bounded(self.value(expr.arg, value_of(stored_type(expr.arg))))
+                stored = stored_type(expr.arg, expr.dtype)
+                arg = _bounded(self.value(expr.arg, value_of(stored)))
                 errors = np.where(arg.error > 0, np.inf, 0.0)
                 return Lanes(lanes.values.astype(_held(own)), lanes.states, errors)
             case Literal() | Round() | Reduce():
@@ -300,8 +302,7 @@ class BoundRun(Run):
         sizes[flat] += np.abs(item.value) + item.error
         count[flat] += 1
         if op is SUM and _inexact(dtype):
-            steps = propagate.steps(count[flat] - 1, dtype)
-            errors[flat] = sums[flat] + steps * sizes[flat]
+            errors[flat] = sums[flat] + steps(count[flat] - 1, dtype) * sizes[flat]
         elif op is PROD or not _inexact(dtype):
             errors[flat] = np.where((sums[flat] > 0) | _inexact(dtype), np.inf, 0.0)
         else:
@@ -317,7 +318,7 @@ def _combined(
     states = stacked(known, lanes.states != KNOWN, shape, rank)
     errors = stacked(None if total is None else total.errors, _bounded(lanes).error, shape, rank)
     found = reductions.reduce(op.name, values, None, ordered=False)
-    error = propagate.reduced(op.name, Bounded(values, errors), None, found, dtype)
+    error = reduced(op.name, Bounded(values, errors), None, found, dtype)
     if value_of(dtype) is not dtype and _inexact(dtype):  # a narrow total is stored as such
         error = propagate.stored(Bounded(found, error), dtype)
     unknown = np.where(states.any(axis=0), np.uint8(UNKNOWN), np.uint8(KNOWN))

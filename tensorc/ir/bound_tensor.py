@@ -17,6 +17,7 @@ from tensorc.ir import interpret_tensor, propagate, reductions
 from tensorc.ir.dtypes import F32, F64, DType
 from tensorc.ir.evaluate import Evaluator, decides, met, narrows, taken
 from tensorc.ir.propagate import Bounded
+from tensorc.ir.propagate_reductions import contracted, reduced
 from tensorc.ir.representable import representable
 from tensorc.ir.rounding import Array
 from tensorc.ir.scopes import Found, Reduction, Scope, gathered, viewed
@@ -145,13 +146,24 @@ class Bounder(Evaluator):
                 error = np.where(arg.error > 0, np.inf, error)
         return error
 
+    def _contracted(self, expr: Reduce, a: Reduction, b: Reduction, scope: Scope) -> Found:
+        found = super()._contracted(expr, a, b, scope)
+        first, second = (
+            Bounded(item.flat(item.body.value), item.flat(_error(item.body))) for item in (a, b)
+        )
+        error = contracted(first, second, found.value, a.wanted)
+        return Found(found.value, found.fault, error)
+
     def _reduce(self, expr: Reduce, scope: Scope) -> Found:
+        factors = self._factors(expr, scope)
+        if factors is not None:
+            return self._contracted(expr, *factors, scope)
         work = self._reduction(expr, scope)
         values, name = self._operand(work), expr.reducer.name
         result = reductions.reduce(name, values, work.selected, False)
         dtype = work.stored or work.wanted
         body = Bounded(values, work.flat(_operand_error(work)))
-        error = propagate.reduced(name, body, work.selected, result, dtype)
+        error = reduced(name, body, work.selected, result, dtype)
         if work.where is not None and work.where.error is not None:
             error = np.where(work.flat(work.where.error).any(axis=0), np.inf, error)
         if work.stored is not None and narrows(work.wanted, work.stored):

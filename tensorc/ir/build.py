@@ -9,30 +9,26 @@ ranges are not its business (`lang.extents`, `lang.accesses`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import Protocol
 
 from tensorc.ir import syntax as s
 from tensorc.ir import weak
 from tensorc.ir.diagnostics import fault
-from tensorc.ir.dtypes import BOOL, INTEGER, REAL, DType, Kind, integer_range, settled
+from tensorc.ir.dtypes import BOOL, INTEGER, DType, settled
 from tensorc.ir.functions import (
     CALLABLE,
     FUNCTIONS,
-    PROD,
     REDUCERS,
     SUGAR,
-    SUM,
     SYMBOLS,
     Function,
-    Reducer,
     Typing,
     reduced_type,
     result_type,
 )
 from tensorc.ir.intervals import interval
-from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.source import Diagnostic, Place
+from tensorc.ir.stores import accumulates, literal_fault, storage_of
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,
@@ -50,6 +46,7 @@ from tensorc.ir.tensor import (
     operand_types,
     value_type,
 )
+from tensorc.ir.wording import article, dimensions, nearest
 
 ON_BOOLS = {"bitand": "and", "bitor": "or", "bitxor": "xor", "invert": "not"}
 Report = Callable[[Diagnostic], None]
@@ -216,8 +213,10 @@ class Builder:
         args = self._args(item.args)
         if args is None:
             return None
-        pairs = zip(item.operators, args, args[1:], strict=False)
-        found = [self._apply(name, (a, b), item.span, item.args) for name, a, b in pairs]
+        found = [
+            self._apply(name, args[at : at + 2], item.span, item.args[at : at + 2])
+            for at, name in enumerate(item.operators)
+        ]
         known = tuple(expr for expr in found if expr is not None)
         if len(known) < len(found):
             return None
@@ -322,64 +321,11 @@ class Builder:
         return True
 
 
-def accumulates(reducer: Reducer, body: DType, declared: DType) -> bool:
-    """Whether a body of this type may be converted to the declared accumulator: as a store.
-
-    mean, logsumexp and softmax accumulate floats or complex numbers.
-    """
-    whole = declared.integral or declared is BOOL
-    return stores(settled(body), declared) and (reducer in (SUM, PROD) or not whole)
-
-
-def stores(value: DType, storage: DType) -> bool:
-    """Whether a value may be stored as `storage` without a cast: never to a narrower kind."""
-    order = {Kind.BOOL: 0, Kind.INT: 1, Kind.UINT: 1, Kind.FLOAT: 2, Kind.COMPLEX: 3}
-    return order[value.kind] <= order[storage.kind]
-
-
-def storage_of(expr: Expr) -> DType:
-    """The type whose bits a bitcast of `expr` takes: as stored, as cast, else its value type."""
-    match expr:
-        case Read(tensor, _):
-            return tensor.dtype
-        case Cast(dtype, _) | Bitcast(dtype, _):
-            return dtype
-        case _:
-            return settled(value_type(expr))
-
-
-def literal_fault(expr: Expr, dtype: DType, span: Place) -> Diagnostic | None:
-    """E224 or E107 if a weak constant is not representable in the type that it meets."""
-    if value_type(expr) is INTEGER and dtype.integral:
-        number = weak.integer(expr)
-        low, high = integer_range(settled(dtype))
-        if number is not None and not low <= number <= high:
-            return fault("E224", span, literal=weak.short(number), dtype=dtype, low=low, high=high)
-    if dtype.floating or dtype.complex:
-        return _overflow(expr, settled(dtype), span)
-    return None
-
-
-def _overflow(expr: Expr, dtype: DType, span: Place) -> Diagnostic | None:
-    if not isinstance(expr, Literal) or expr.dtype not in (REAL, INTEGER):
-        return None
-    if isinstance(expr.value, str) or abs(expr.value) < weak.overflow(dtype):
-        return None
-    text = weak.number(expr.value)
-    return fault("E107", span, literal=text, dtype=weak.part(dtype), value="inf")
-
-
 def unknown_function(name: str, known: Iterable[str], kind: str, span: Place) -> Diagnostic:
     """E119 with the nearest name of that kind."""
     near = nearest(name, known)
     do = f"did you mean {near}?" if near else f"the {kind}s are {', '.join(sorted(known))}"
     return fault("E119", span, kind=kind, name=name, do=do)
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is spelled most like `name`, if one is."""
-    found = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return found[0] if found else None
 
 
 def _without_subscripts(tensor: Tensor, span: Place) -> Diagnostic:
@@ -391,17 +337,6 @@ def _wrong_rank(tensor: Tensor, item: s.Access) -> Diagnostic:
     rank, count = len(tensor.shape), len(item.subscripts)
     dims = dimensions(tensor) or "a scalar"
     return fault("E204.rank", item.span, name=tensor.name, rank=rank, dims=dims, count=count)
-
-
-def dimensions(tensor: Tensor) -> str:
-    """The dimensions as one declares them: `m, n, 4`."""
-    return ", ".join(map(dimension, tensor.shape))
-
-
-def dimension(extent: Polynomial) -> str:
-    """A dimension as one declares it: n for |n|, else its size."""
-    text = str(extent)
-    return text[1:-1] if text.count("|") == 2 and text[0] == text[-1] == "|" else text
 
 
 def _not_a_subscript(tensor: Tensor, dtype: DType, span: Place) -> Diagnostic:
@@ -416,11 +351,3 @@ def _no_type(function: Function, types: Sequence[DType], span: Place) -> Diagnos
         return fault("E207.function", span, function=sign or function.name, types=words)
     a, b = types
     return fault("E207", span, a=a, operator=sign, b=b)
-
-
-def article(dtype: DType) -> str:
-    """A type in a sentence: `an i32`, `a real number`."""
-    names = {"integer": "an integer", "index": "an index", "real": "a real number"}
-    names |= {"imaginary": "a complex number"}
-    vowel = dtype.name[0] in "aif" or dtype.name == "u8"
-    return names.get(dtype.name, f"{'an' if vowel else 'a'} {dtype}")

@@ -12,13 +12,13 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tensorc.ir import polynomial as p
-from tensorc.ir.build import dimension
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.integers import Integers
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.ranges import Ranges
 from tensorc.ir.source import Diagnostic
 from tensorc.ir.tensor import Apply, Condition, Expr, Literal
+from tensorc.ir.wording import dimension
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,13 +9,16 @@ evaluation needs no masks, and each node of the DAG is computed once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from tensorc.ir import constants, elementwise, reductions
-from tensorc.ir.dtypes import BOOL, F32, F64, I32, INDEX, DType, settled, value_of
+from tensorc.ir.contract import ascending, contract
+from tensorc.ir.dtypes import BOOL, COMPLEX128, F32, F64, I32, INDEX, DType, settled, value_of
 from tensorc.ir.exact import Pi, rational
 from tensorc.ir.functions import (
     ALL,
@@ -24,8 +27,8 @@ from tensorc.ir.functions import (
     ARGMIN,
     MAX,
     MIN,
+    SUM,
     Function,
-    Reducer,
     Typing,
     accumulator,
 )
@@ -62,17 +65,25 @@ from tensorc.ir.tensor import (
     value_type,
 )
 
+MANY = 1 << 16  # products, from which a sum of them does without their array
+
 
 class Evaluator:
-    """Evaluates expressions over `tensors` (float64, complex128 and exact integers; with `rounded`,
-    arrays of storage type). `escapes` lists the reads that left their tensors, selected or not."""
+    """Evaluates expressions over `tensors`: float64, complex128 and exact integers; with `rounded`,
+    arrays of storage type; with `extended`, f64 and complex128 in long double. `escapes` lists the
+    reads that left their tensors, selected or not."""
 
     def __init__(
-        self, tensors: dict[str, Array], extents: Mapping[str, int], rounded: bool
+        self,
+        tensors: dict[str, Array],
+        extents: Mapping[str, int],
+        rounded: bool,
+        extended: bool = False,
     ) -> None:
         self.tensors = tensors
         self.extents = extents
         self.rounded = rounded
+        self.extended = extended
         self.escapes: list[Escape] = []
         self._folded: dict[Expr, Fraction | str | None] = {}
 
@@ -106,6 +117,8 @@ class Evaluator:
             return np.dtype(np.int64)
         if self.rounded or not (dtype.floating or dtype.complex):
             return numpy_dtype(dtype)
+        if self.extended and dtype in (F64, COMPLEX128):
+            return np.dtype(np.clongdouble if dtype.complex else np.longdouble)
         return np.dtype(np.complex128 if dtype.complex else np.float64)
 
     def _converted(self, values: Array, source: DType, target: DType) -> Array:
@@ -199,7 +212,12 @@ class Evaluator:
             small = -(1 << 63) <= number < 1 << 63
             return np.asarray(number, dtype=np.int64 if small else object)
         if (dtype.floating or dtype.complex) and not self.rounded:
-            return np.asarray(nearest(value, F64)).astype(self.held(dtype))
+            near = nearest(value, F64)
+            part = np.asarray(near).astype(self.held(dtype))
+            if not self.extended or isinstance(value, str) or not math.isfinite(near):
+                return part
+            rest = np.asarray(nearest(value - Fraction(near), F64))
+            return np.asarray(np.add(part, rest))
         return round_exact(value, dtype).astype(self.held(dtype))
 
     def _apply(self, expr: Apply, own: DType, args: Sequence[Found]) -> Found:
@@ -262,16 +280,40 @@ class Evaluator:
     # --- reductions -----------------------------------------------------------------------------
 
     def _reduce(self, expr: Reduce, scope: Scope) -> Found:
+        factors = self._factors(expr, scope)
+        if factors is not None:
+            return self._contracted(expr, *factors, scope)
         work = self._reduction(expr, scope)
         result = reductions.reduce(
             expr.reducer.name, self._operand(work), work.selected, self.rounded
         )
         return Found(self._placed(expr, work, result, scope), work.fault)
 
+    def _factors(self, expr: Reduce, scope: Scope) -> tuple[Reduction, Reduction] | None:
+        """The two factors of a sum of products, where the products are many."""
+        if not contraction(expr) or not isinstance(expr.body, Apply):
+            return None
+        inner, (wanted, stored) = scope.enter(expr.indices, self.extents), _taken_as(expr)
+        shape = tuple(self.extents[name] for name in expr.indices)
+        a, b = (
+            Reduction(self.value(arg, wanted, inner), None, wanted, stored, inner.depth, shape)
+            for arg in expr.body.args
+        )
+        size = math.prod(np.broadcast_shapes(a.body.value.shape, b.body.value.shape))
+        return None if size < MANY else (a, b)
+
+    def _contracted(self, expr: Reduce, a: Reduction, b: Reduction, scope: Scope) -> Found:
+        x, y = a.flat(a.body.value), b.flat(b.body.value)
+        special = not (np.isfinite(x).all() and np.isfinite(y).all())
+        result = ascending(x, y) if self.rounded or special else contract(x, y)
+        body = Found(a.body.value, worse(a.body.fault, b.body.fault))
+        work = replace(a, body=body)
+        return Found(self._placed(expr, work, result, scope), work.fault)
+
     def _reduction(self, expr: Reduce, scope: Scope) -> Reduction:
         """What a reduction works on."""
         inner = scope.enter(expr.indices, self.extents)
-        wanted, stored = _operand_type(expr.reducer, value_type(expr.body), expr.dtype)
+        wanted, stored = _taken_as(expr)
         body = self.value(expr.body, wanted, inner)
         where = None if expr.where is None else self.value(expr.where, BOOL, inner)
         shape = tuple(self.extents[name] for name in expr.indices)
@@ -335,16 +377,26 @@ def narrows(wanted: DType, stored: DType) -> bool:
     return value_of(stored) is not stored or (inexact and stored.bits < wanted.bits)
 
 
-def _operand_type(
-    reducer: Reducer, body: DType, declared: DType | None
-) -> tuple[DType, DType | None]:
+def _taken_as(expr: Reduce) -> tuple[DType, DType | None]:
     """The type in which a reduction takes its body, and the storage type that it accumulates in."""
+    reducer, body = expr.reducer, value_type(expr.body)
     if reducer in (ANY, ALL):
         return BOOL, None
     if reducer in (MAX, MIN, ARGMAX, ARGMIN):
         return (I32 if body is BOOL else settled(body)), None
-    stored = accumulator(reducer, body, declared)
+    stored = accumulator(reducer, body, expr.dtype)
     return resolved(body, value_of(stored)), stored
+
+
+def contraction(expr: Reduce) -> bool:
+    """Whether this is a sum of products of two factors in their own float type."""
+    body = expr.body
+    if expr.reducer is not SUM or expr.where is not None or not isinstance(body, Apply):
+        return False
+    wanted, stored = _taken_as(expr)
+    inexact = wanted.floating or wanted.complex
+    product = body.function.name == "mul" and len(body.args) == 2
+    return product and inexact and stored is wanted and value_type(body) is wanted
 
 
 def _storage(arg: Expr, dtype: DType) -> DType:

@@ -6,7 +6,7 @@ the pairwise products that could cancel its monomials.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from tensorc.ir import polynomial as p
 from tensorc.ir.functions import ARGMAX, ARGMIN
@@ -18,6 +18,7 @@ from tensorc.ir.tensor import Reduce
 MOST_FACTS = 40
 MOST_PRODUCTS = 60
 
+Form = tuple[Mapping[p.Monomial, int], int]
 Ends = tuple[Polynomial | None, Polynomial | None]
 
 
@@ -80,14 +81,14 @@ class Facts:
             yield q
             yield n - q
 
-    def about(self, goal: Polynomial, given: Sequence[Polynomial]) -> list[Polynomial] | None:
-        """Facts that may prove the goal, or None if an unknown of it has none."""
+    def about(self, goal: Polynomial, given: Sequence[Polynomial]) -> list[Form] | None:
+        """Facts that may prove the goal, as linear forms; None if an unknown of it has none."""
         base = list(dict.fromkeys(self._collect(goal, given)))
         spoken = {monomial for fact in base for monomial, _ in fact.terms}
         if any(m and m not in spoken and len(m) == 1 and m[0][1] == 1 for m, _ in goal.terms):
             return None
         base = base[:MOST_FACTS]
-        return base + self._products(goal, base)
+        return [form(fact) for fact in base] + self._products(goal, base)
 
     def _collect(self, goal: Polynomial, given: Sequence[Polynomial]) -> Iterator[Polynomial]:
         """The given facts that are connected with the goal, and those of every atom in sight."""
@@ -110,21 +111,34 @@ class Facts:
                     atoms |= deep_atoms(fact)
                 news = True
 
-    def _products(self, goal: Polynomial, base: Sequence[Polynomial]) -> list[Polynomial]:
-        """Products of two facts whose monomials all occur in the goal or in a fact."""
+    def _products(self, goal: Polynomial, base: Sequence[Polynomial]) -> list[Form]:
+        """Products of two facts that have a monomial of the goal or of a fact; then those that
+        have only monomials met so far, which may cancel what the first brought in."""
         wanted = set(_nonlinear([goal, *base]))
         if not wanted:
             return []
-        within = {atom for monomial in wanted for atom, _ in monomial}
-        short = [fact for fact in base if p.atoms(fact) & within and len(fact.terms) <= 4]
-        found: list[Polynomial] = []
-        for at, a in enumerate(short):
-            for b in short[at:]:
-                if _tops(a, b) & wanted:
-                    product = a * b
-                    if all(m in wanted for m in _nonlinear([product])):
-                        found.append(product)
-        return found[:MOST_PRODUCTS]
+        short = [fact for fact in base if len(fact.terms) <= 4]
+        pairs = [(a, b, _tops(a, b)) for at, a in enumerate(short) for b in short[at:]]
+        first = [pair for pair in pairs if pair[2] & wanted][:MOST_PRODUCTS]
+        met = wanted.union(*(tops for _, _, tops in first))
+        second = [pair for pair in pairs if pair[2] and pair[2] <= met and not pair[2] & wanted]
+        return [_product(a, b) for a, b, _ in (*first, *second[:MOST_PRODUCTS])]
+
+
+def form(value: Polynomial) -> Form:
+    """The coefficients of the monomials, and the constant."""
+    coefficients = dict(value.terms)
+    return coefficients, coefficients.pop((), 0)
+
+
+def _product(a: Polynomial, b: Polynomial) -> Form:
+    total: dict[p.Monomial, int] = {}
+    for m, x in a.terms:
+        for n, y in b.terms:
+            monomial = p.times(m, n)
+            total[monomial] = total.get(monomial, 0) + x * y
+    constant = total.pop((), 0)
+    return {monomial: c for monomial, c in total.items() if c}, constant
 
 
 def _tops(a: Polynomial, b: Polynomial) -> set[p.Monomial]:

@@ -151,7 +151,7 @@ TEXT_FAULTS: dict[str, Entry] = {
         Message("{reducer} names no index", do="name what is reduced: {prefix}{reducer}[d](...)"),
         {
             "rank": Message(
-                "{name} has {rank} dimensions and stands without subscripts",
+                "{name}[{dims}] stands without subscripts",
                 do="write {name}[{dims}]",
             ),
         },
@@ -170,7 +170,7 @@ TEXT_FAULTS: dict[str, Entry] = {
                 "the value returned for {name}[{dims}] is free in {free}",
                 do="use tc.result[{free}](...), or reduce the rest",
             ),
-            "count": Message("{count} values returned, {outputs} outputs declared"),
+            "count": Message("{count} returned, {outputs} declared"),
             "names": Message(
                 "the dimensions of {name} ({dims}) are no left side: each needs its own name",
                 do="use tc.result[i, j](...) with an index for each",

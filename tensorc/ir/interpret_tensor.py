@@ -20,19 +20,23 @@ import numpy.typing as npt
 
 from tensorc.errors import ArgumentError, OutOfRange
 from tensorc.ir.dtypes import DType, value_of
-from tensorc.ir.evaluate import Evaluator
+from tensorc.ir.evaluate import Evaluator, contraction
 from tensorc.ir.functions import SOFTMAX
 from tensorc.ir.node import postorder
 from tensorc.ir.rounding import Array, numpy_dtype, round_to
 from tensorc.ir.scopes import Escape, Found, Scope
 from tensorc.ir.source import Diagnostic, Place
 from tensorc.ir.tensor import (
+    Apply,
+    Bitcast,
     Cast,
     Equation,
     Expr,
     Program,
     Read,
     Reduce,
+    Round,
+    Select,
     Table,
     free_indices,
 )
@@ -45,37 +49,35 @@ def interpret(
     arrays: Mapping[str, npt.ArrayLike],
     extents: Mapping[str, int],
     rounded: bool = False,
+    extended: bool = False,
 ) -> dict[str, Array]:
     """The outputs of `program`, by name.
 
     `arrays`: every parameter, in its declared shape and storage type (or another type whose values
     it holds exactly). `extents`: the extent of every index. Results are float64, complex128, bool
     or the declared integer type, floats not yet rounded; with `rounded`, of the storage type.
+    With `extended`, what is f64 or complex128 is computed in long double where the machine has
+    one (x86-64: 64 significant bits, `erf` excepted), so that a kernel in f64 has a reference.
 
     OutOfRange (R704): a subscript read from data leaves its dimension where nothing guards it.
     ArgumentError: another subscript does (E216), or an array does not fit its parameter (E211).
     """
-    return tensors(program, arrays, extents, rounded, outputs=True)
+    machine = Evaluator({}, extents, rounded, extended)
+    known = run(machine, program, arrays)
+    return {output.tensor.name: known[output.tensor.name] for output in program.outputs}
 
 
-def tensors(
-    program: Program,
-    arrays: Mapping[str, npt.ArrayLike],
-    extents: Mapping[str, int],
-    rounded: bool = False,
-    outputs: bool = False,
+def run(
+    machine: Evaluator, program: Program, arrays: Mapping[str, npt.ArrayLike]
 ) -> dict[str, Array]:
-    """`interpret`, with every tensor of the program (or the outputs alone) in the result."""
-    machine = Evaluator({}, extents, rounded)
+    """Every tensor of the program."""
     load(machine, program, arrays)
     for equation in program.equations:
         made = empty(machine, equation)
         for part, found in solved(machine, equation, program):
             made[part] = hold(machine, found.value, equation.tensor.dtype)
         machine.tensors[equation.tensor.name] = made
-    if not outputs:
-        return machine.tensors
-    return {output.tensor.name: machine.tensors[output.tensor.name] for output in program.outputs}
+    return machine.tensors
 
 
 def load(machine: Evaluator, program: Program, arrays: Mapping[str, npt.ArrayLike]) -> None:
@@ -167,14 +169,17 @@ def _kept_by(item: object) -> tuple[str, ...]:
 
 
 def _shapes(body: Expr) -> set[frozenset[str]]:
-    """The sets of indices over which the nodes of `body` are computed."""
-    return {
-        free_indices(item) | (frozenset(item.indices) | free_indices(item.body))
-        if isinstance(item, Reduce)
-        else free_indices(item)
-        for item in postorder((body,))
-        if isinstance(item, Expr)
-    }
+    """The sets of indices over which the nodes of `body` are computed. A sum of many products has
+    no array of them."""
+    shapes: set[frozenset[str]] = set()
+    for item in postorder((body,)):
+        if isinstance(item, Reduce) and not contraction(item):
+            shapes.add(free_indices(item) | frozenset(item.indices) | free_indices(item.body))
+        elif isinstance(item, Apply):
+            shapes.update(free_indices(arg) for arg in item.args)
+        elif isinstance(item, Select | Cast | Round | Bitcast | Reduce):
+            shapes.add(free_indices(item))
+    return shapes | {free_indices(body)}  # last: facts of parts first
 
 
 def _largest(

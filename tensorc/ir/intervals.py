@@ -66,7 +66,7 @@ def _interval(
         case Extent() | Seen():
             return 0, largest
         case Read(tensor, _):
-            return integer_range(tensor.dtype)
+            return whole(tensor.dtype)  # weak: a reader's stand-in for `seen`
         case Value(_, _, stored) | Bitcast(stored, _):
             return integer_range(stored)
         case Cast(stored, arg) | Round(stored, arg):

@@ -390,6 +390,7 @@ def _structure(value: object) -> str:
     return repr(value)
 
 
+@lru_cache(maxsize=1 << 14)
 def times(a: Monomial, b: Monomial) -> Monomial:
     """The product of two monomials."""
     if not a or not b:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import pairwise
 
 from tensorc.ir.dtypes import BOOL, IMAGINARY, INTEGER, settled
 from tensorc.ir.expression import (
@@ -50,6 +51,7 @@ WIDTH = 100
 _SPELLING: dict[str, tuple[str, int]] = {
     name: (symbol, strength) for symbol, (name, strength) in INFIX.items()
 } | {"xor": ("^", BITXOR)}
+_COMPARISONS = frozenset(name for name, (_, strength) in _SPELLING.items() if strength == COMPARE)
 
 Shown = tuple[str, int]  # a text, and how strongly its outermost operator binds
 
@@ -107,6 +109,8 @@ def _list(args: tuple[Expr, ...], done: Mapping[Node, Shown]) -> str:
 
 def _apply(name: str, args: tuple[Expr, ...], done: Mapping[Node, Shown]) -> Shown:
     shown = [done[arg] for arg in args]
+    if short := _chain(name, args, done) or _clamp(name, args, done):
+        return short
     match name:
         case "neg":
             # A minus before a number would become part of it.
@@ -121,6 +125,29 @@ def _apply(name: str, args: tuple[Expr, ...], done: Mapping[Node, Shown]) -> Sho
             return _infix(name, args, shown)
         case _:
             return f"{name}({', '.join(text for text, _ in shown)})", ATOM
+
+
+def _chain(name: str, args: tuple[Expr, ...], done: Mapping[Node, Shown]) -> Shown | None:
+    """`0 <= i < n`, which is read as `0 <= i and i < n`."""
+    links = [arg for arg in args if isinstance(arg, Apply) and arg.function.name in _COMPARISONS]
+    linked = all(a.args[1] is b.args[0] for a, b in pairwise(links))
+    if name != "and" or len(links) < len(args) or not linked:
+        return None
+    text = _within(done[links[0].args[0]], COMPARE + 1)
+    for link in links:
+        symbol, _ = _SPELLING[link.function.name]
+        text += f" {symbol} {_within(done[link.args[1]], COMPARE + 1)}"
+    return text, COMPARE
+
+
+def _clamp(name: str, args: tuple[Expr, ...], done: Mapping[Node, Shown]) -> Shown | None:
+    """`clamp(x, low, high)`, which is read as min(max(x, low), high)."""
+    inner = args[0]
+    if name != "min" or len(args) != 2 or not isinstance(inner, Apply):
+        return None
+    if inner.function.name != "max" or len(inner.args) != 2:
+        return None
+    return f"clamp({_list((*inner.args, args[1]), done)})", ATOM
 
 
 def _is_number(expr: Expr) -> bool:

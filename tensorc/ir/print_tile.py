@@ -113,7 +113,7 @@ def show_statement(item: Statement) -> str:
 def _aligned(rows: list[Row]) -> Iterator[str]:
     """Rows as lines whose columns stand below each other."""
     widths = [
-        max((len(row[n]) for row in rows if n < len(row) and len(row[n]) <= WIDEST), default=0)
+        max((len(row[n]) for row in rows if 1 < len(row) > n and len(row[n]) <= WIDEST), default=0)
         for n in range(4)
     ]
     for first, *rest in rows:

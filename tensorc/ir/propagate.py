@@ -1,4 +1,4 @@
-"""Worst-case rounding errors through scalar functions and reductions.
+"""Worst-case rounding errors through scalar functions.
 
 A value comes with an error: no result that computes as the program is written, in its value types,
 with sums and products in any order, fused or not, differs from the exact value by more. Errors are
@@ -11,14 +11,13 @@ sides of a comparison round, hence twice; for the others float64 itself adds a l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tensorc.ir import elementwise
 from tensorc.ir.dtypes import (
-    BOOL,
     COMPLEX64,
     COMPLEX128,
     F32,
@@ -82,14 +81,15 @@ def applied(name: str, args: Sequence[Bounded], result: Array, dtype: DType) -> 
             return _open(args)
         error = _carried(name, args, result)
         if inexact:
-            error = rounded(error, result, dtype) + _own(name, args, result, dtype)
+            own = np.where(_unrounded(name, args, dtype), 0.0, _own(name, args, result, dtype))
+            error = rounded(error, result, dtype) + own
             error = np.where(np.isnan(error), np.inf, error)
         return _special(name, args, result, error)
 
 
 def rounded(error: Array, value: Array, dtype: DType) -> Array:
     """`error`, infinite where the value, before it is rounded, may leave the range of its type."""
-    largest = LARGEST[_real(dtype)] * (1 + UNIT[_real(dtype)] / _MARGIN)
+    largest = LARGEST[real_part(dtype)] * (1 + UNIT[real_part(dtype)] / _MARGIN)
     over = np.isfinite(value) & (np.abs(value) + error > largest)
     return np.where(over | np.isnan(error), np.inf, error)
 
@@ -97,7 +97,10 @@ def rounded(error: Array, value: Array, dtype: DType) -> Array:
 def stored(item: Bounded, dtype: DType) -> Array:
     """The error of a value that a store may round to `dtype`, or that may keep its precision."""
     size = np.where(np.isfinite(item.value), np.abs(item.value), 0.0)
-    return item.error + unit(dtype) * (size + item.error) + tiny(dtype)
+    error = item.error + unit(dtype) * (size + item.error) + tiny(dtype)
+    with np.errstate(all="ignore"):
+        kept = (item.error == 0) & (number(round_to(item.value, dtype)) == item.value)
+    return np.where(kept, 0.0, error)
 
 
 def cast(item: Bounded, dtype: DType) -> Array:
@@ -106,9 +109,9 @@ def cast(item: Bounded, dtype: DType) -> Array:
         return np.zeros(())
     with np.errstate(all="ignore"):
         low, high = _ends(item)
-        middle = _number(round_to(item.value, dtype))
-        ends = [_number(round_to(end, dtype)) for end in (low, high)]
-        return _farthest(middle, ends)
+        middle = number(round_to(item.value, dtype))
+        ends = [number(round_to(end, dtype)) for end in (low, high)]
+        return farthest(middle, ends)
 
 
 def constant(value: float, dtype: DType) -> float:
@@ -122,7 +125,7 @@ def converted(item: Bounded, dtype: DType) -> Array:
     """The error of an integer or bool, or of a float of less precision, as `dtype`."""
     if item.value.dtype.kind in "iu" and item.value.size:
         size = np.abs(item.value.astype(np.float64))
-        inexact = size > 2.0 ** PRECISION[_real(dtype)]
+        inexact = size > 2.0 ** PRECISION[real_part(dtype)]
         return item.error + np.where(inexact, unit(dtype) * size, 0.0)
     return item.error
 
@@ -133,26 +136,26 @@ def chosen(condition: Bounded, yes: Bounded, no: Bounded) -> Array:
     if condition.sure:
         return error
     with np.errstate(all="ignore"):
-        apart = np.abs(_number(yes.value) - _number(no.value))
+        apart = np.abs(number(yes.value) - number(no.value))
         both = np.maximum(yes.error, no.error) + np.where(yes.value == no.value, 0.0, apart)
     return np.where(condition.error > 0, np.where(np.isnan(both), np.inf, both), error)
 
 
 def unit(dtype: DType) -> float:
     """The relative error of one rounding; of complex types, of a product of two."""
-    return 4 * UNIT[_real(dtype)] if dtype.complex else UNIT[dtype]
+    return 4 * UNIT[real_part(dtype)] if dtype.complex else UNIT[dtype]
 
 
 def tiny(dtype: DType) -> float:
     """The absolute error of one rounding near 0."""
-    return TINY[_real(dtype)] * (4 if dtype.complex else 1)
+    return TINY[real_part(dtype)] * (4 if dtype.complex else 1)
 
 
-def _real(dtype: DType) -> DType:
+def real_part(dtype: DType) -> DType:
     return {COMPLEX64: F32, COMPLEX128: F64}.get(dtype, dtype)
 
 
-def _number(value: Array) -> Array:
+def number(value: Array) -> Array:
     return value if value.dtype.kind == "c" else value.astype(np.float64)
 
 
@@ -174,7 +177,7 @@ def _comparison(args: Sequence[Bounded]) -> Array:
     if a.sure and b.sure:
         return np.zeros(())
     reach = a.error + b.error
-    apart = np.abs(_number(a.value) - _number(b.value))
+    apart = np.abs(number(a.value) - number(b.value))
     return np.where((reach > 0) & ~(apart > reach) & ~_lost(a.value) & ~_lost(b.value), 1.0, 0.0)
 
 
@@ -241,8 +244,8 @@ def _monotone(name: str, arg: Bounded, result: Array) -> Array:
     """The larger distance of the values at the interval's ends."""
     if arg.value.dtype.kind == "c":
         return _open([arg])
-    ends = [_number(elementwise.apply(name, [end])) for end in _ends(arg)]
-    return np.where(arg.error > 0, _farthest(_number(result), ends), 0.0)
+    ends = [number(elementwise.apply(name, [end])) for end in _ends(arg)]
+    return np.where(arg.error > 0, farthest(number(result), ends), 0.0)
 
 
 def _ends(arg: Bounded) -> tuple[Array, Array]:
@@ -256,7 +259,7 @@ def _ends(arg: Bounded) -> tuple[Array, Array]:
     )
 
 
-def _farthest(middle: Array, ends: Sequence[Array]) -> Array:
+def farthest(middle: Array, ends: Sequence[Array]) -> Array:
     """The largest distance from `middle`; infinite where one of them is special and differs."""
     total: Array = np.zeros(())
     for end in ends:
@@ -268,33 +271,33 @@ def _farthest(middle: Array, ends: Sequence[Array]) -> Array:
 
 def _product(args: Sequence[Bounded]) -> Array:
     """|a| Eb + |b| Ea + Ea Eb, argument by argument."""
-    size, error = np.abs(_number(args[0].value)), args[0].error
+    size, error = np.abs(number(args[0].value)), args[0].error
     for arg in args[1:]:
-        other = np.abs(_number(arg.value))
-        terms = (_times(size, arg.error), _times(other, error), _times(error, arg.error))
+        other = np.abs(number(arg.value))
+        terms = (times(size, arg.error), times(other, error), times(error, arg.error))
         size, error = size * other, _total(terms)
     return error
 
 
-def _times(a: Array, b: Array) -> Array:
+def times(a: Array, b: Array) -> Array:
     """a * b of sizes and errors: nothing where either is 0."""
     return np.where((a == 0) | (b == 0), 0.0, a * b)
 
 
 def _quotient(a: Bounded, b: Bounded) -> Array:
     """(Ea + |a / b| Eb) / (|b| - Eb)."""
-    size = np.abs(_number(b.value))
-    ratio = np.abs(_number(a.value)) / size
-    error = (a.error + _times(ratio, b.error)) / (size - b.error)
+    size = np.abs(number(b.value))
+    ratio = np.abs(number(a.value)) / size
+    error = (a.error + times(ratio, b.error)) / (size - b.error)
     return np.where(size > b.error, error, np.where(a.error + b.error > 0, np.inf, 0.0))
 
 
 def _power(a: Bounded, b: Bounded) -> Array:
     """Over a positive base the extremes lie at corners; else whole powers by the mean value."""
     (low, high), (less, more) = _ends(a), _ends(b)
-    middle = np.power(_number(a.value), _number(b.value))
+    middle = np.power(number(a.value), number(b.value))
     corners = [np.power(x, y) for x in (low, high) for y in (less, more)]
-    positive = _farthest(middle, corners)
+    positive = farthest(middle, corners)
     power, size = np.abs(b.value), np.abs(a.value)
     far = np.where(b.value < 0, size - a.error, size + a.error)
     steep = np.where(far > 0, power * np.power(far, b.value - 1.0) * a.error, np.inf)
@@ -307,14 +310,14 @@ def _floored(a: Bounded, b: Bounded) -> Array:
     """floor(a / b) at the corners, where the divisor keeps its sign."""
     middle = np.floor_divide(a.value, b.value)
     corners = [np.floor_divide(x, y) for x in _ends(a) for y in _ends(b)]
-    error = _farthest(middle, corners)
+    error = farthest(middle, corners)
     return np.where(np.abs(b.value) > b.error, error, np.inf)
 
 
 def _remainder(a: Bounded, b: Bounded) -> Array:
     """a - b floor(a / b): the errors of its terms, and |b| for every step that is open."""
     steps, count = _floored(a, b), np.abs(np.floor_divide(a.value, b.value))
-    return a.error + _times(count, b.error) + _times(np.abs(b.value) + b.error, steps)
+    return a.error + times(count, b.error) + times(np.abs(b.value) + b.error, steps)
 
 
 # --- a function's own rounding ------------------------------------------------------------------
@@ -334,17 +337,33 @@ def _own(name: str, args: Sequence[Bounded], result: Array, dtype: DType) -> Arr
     relative, absolute, slope = ACCURACY.get(name, (1.0, 0.0, 0.0))
     if name == "pow":
         relative, slope = 4.0, 0.0
-        bits = np.abs(_number(args[1].value)) * (1 + np.abs(np.log2(np.abs(args[0].value))))
+        bits = np.abs(number(args[1].value)) * (1 + np.abs(np.log2(np.abs(args[0].value))))
         relative = np.where(args[1].value == 2, 1.0, 4 * (1 + np.where(size > 0, bits, 0.0)))
     carried = _carried(name, args, result)
-    reach = np.abs(_number(args[0].value)) + args[0].error
+    reach = np.abs(number(args[0].value)) + args[0].error
     factor = np.asarray(relative + slope * np.where(np.isfinite(reach), reach, 0.0))
-    return u * (_times(factor, size + carried) + absolute) + tiny(dtype)
+    return u * (times(factor, size + carried) + absolute) + tiny(dtype)
+
+
+def _unrounded(name: str, args: Sequence[Bounded], dtype: DType) -> Array:
+    """Where sums and products of exact integers stay within the significand, in any order."""
+    if name == "pow" and (args[1].value == 2).all():
+        name, args = "mul", (args[0], args[0])
+    if name not in ("add", "sub", "mul") or dtype.complex:
+        return np.zeros((), bool)
+    sizes = [np.abs(number(arg.value)) for arg in args]
+    whole = np.ones((), bool)
+    for arg, size in zip(args, sizes, strict=True):
+        whole = whole & (arg.error == 0) & (np.rint(size) == size)
+    total = np.zeros(()) if name != "mul" else np.ones(())
+    for size in sizes:
+        total = total * np.maximum(size, 1.0) if name == "mul" else total + size
+    return whole & (total <= 2.0 ** PRECISION[dtype])
 
 
 def _sizes(args: Sequence[Bounded]) -> Array:
     """The sum of |value| + error, of those that are finite."""
-    parts = [np.abs(_number(arg.value)) + arg.error for arg in args]
+    parts = [np.abs(number(arg.value)) + arg.error for arg in args]
     return _total([np.where(np.isnan(part), 0.0, part) for part in parts])
 
 
@@ -360,177 +379,3 @@ def _special(name: str, args: Sequence[Bounded], result: Array, error: Array) ->
             moved = elementwise.apply(name, [_ends(arg)[side] for arg in args])
             certain = certain & ((moved == result) | (_lost(moved) & _lost(result)))
     return np.where(special, np.where(certain, 0.0, np.inf), error)
-
-
-# --- reductions ---------------------------------------------------------------------------------
-
-
-def reduced(name: str, body: Bounded, selected: Array | None, result: Array, dtype: DType) -> Array:
-    """The error of a reduction over axis 0 (see `reductions`), accumulated in `dtype`.
-
-    Sums and products may be taken in any order: n - 1 roundings of partial results no larger than
-    the sum of sizes (Higham, Accuracy and Stability of Numerical Algorithms, 4.2).
-    """
-    with np.errstate(all="ignore"):
-        values = np.broadcast_to(body.value, np.broadcast_shapes(body.value.shape, _of(selected)))
-        errors = np.broadcast_to(body.error, values.shape)
-        if selected is not None:
-            errors = np.where(selected, errors, 0.0)
-        return np.asarray(_REDUCED[name](values, errors, selected, result, dtype))
-
-
-def _of(selected: Array | None) -> tuple[int, ...]:
-    return () if selected is None else selected.shape
-
-
-def steps(count: Array | int, dtype: DType) -> Array:
-    """n u / (1 - n u), the relative error of n roundings; infinite once that means nothing."""
-    total = np.asarray(count) * unit(dtype)
-    return np.where(total < 1, total / (1 - total), np.inf)
-
-
-def _kept(values: Array, selected: Array | None, other: float) -> Array:
-    return values if selected is None else np.where(selected, values, other)
-
-
-def _count(values: Array, selected: Array | None) -> Array:
-    if selected is None:
-        return np.asarray(values.shape[0])
-    return np.broadcast_to(selected, values.shape).sum(axis=0)
-
-
-def _summed(
-    values: Array, errors: Array, selected: Array | None, result: Array, dtype: DType
-) -> Array:
-    if dtype.integral or dtype is BOOL:
-        return np.where(errors.any(axis=0), np.inf, 0.0)
-    sizes = np.abs(_number(_kept(values, selected, 0.0))) + errors
-    total = np.where(np.isfinite(sizes), sizes, 0.0).sum(axis=0)
-    count = _count(values, selected)
-    grown = errors.sum(axis=0) + _times(steps(np.maximum(count - 1, 0), dtype), total)
-    special = ~np.isfinite(result)
-    return np.where(special, _certain(errors), rounded(grown, total, dtype))
-
-
-def _certain(errors: Array) -> Array:
-    """A special result stands where no element's error is infinite."""
-    return np.where(np.isfinite(errors).all(axis=0), 0.0, np.inf)
-
-
-def _multiplied(
-    values: Array, errors: Array, selected: Array | None, result: Array, dtype: DType
-) -> Array:
-    if dtype.integral or dtype is BOOL:
-        return np.where(errors.any(axis=0), np.inf, 0.0)
-    sizes = np.abs(_number(_kept(values, selected, 1.0)))
-    grown = np.prod(sizes + errors, axis=0) - np.prod(sizes, axis=0)
-    count = _count(values, selected)
-    largest = np.prod(np.maximum(sizes + errors, 1.0), axis=0)  # of any partial product
-    error = grown + _times(steps(count, dtype), np.prod(sizes + errors, axis=0))
-    error = error + count * tiny(dtype) * largest
-    special = ~np.isfinite(result)
-    return np.where(special, _certain(errors), rounded(error, largest, dtype))
-
-
-def _averaged(
-    values: Array, errors: Array, selected: Array | None, result: Array, dtype: DType
-) -> Array:
-    count = np.maximum(_count(values, selected), 1)
-    total = result * count
-    error = _summed(values, errors, selected, total, dtype) / count
-    return np.where(np.isfinite(result), error + unit(dtype) * (np.abs(result) + error), error)
-
-
-def _largest(
-    values: Array, errors: Array, selected: Array | None, result: Array, dtype: DType
-) -> Array:
-    """How far the maximum of the intervals' ends lies from the maximum."""
-    numbers = _number(values)
-    upper = np.max(_kept(numbers + errors, selected, -np.inf), axis=0, initial=-np.inf)
-    lower = np.max(_kept(numbers - errors, selected, -np.inf), axis=0, initial=-np.inf)
-    wide = _farthest(_number(result), [upper, lower])
-    return np.where(errors.any(axis=0), wide, 0.0)
-
-
-def _smallest(
-    values: Array, errors: Array, selected: Array | None, result: Array, dtype: DType
-) -> Array:
-    return _largest(-_number(values), errors, selected, -_number(result), dtype)
-
-
-def _located(largest: bool) -> Callable[[Array, Array, Array | None, Array, DType], Array]:
-    """Infinite where another element may be the extreme one."""
-
-    def found(
-        values: Array, errors: Array, selected: Array | None, result: Array, dtype: DType
-    ) -> Array:
-        if not values.shape[0]:
-            return np.zeros(())
-        numbers = _number(values) if largest else -_number(values)
-        place = np.maximum(result, 0)[np.newaxis]
-        best = np.take_along_axis(numbers, place, axis=0)
-        reach = np.take_along_axis(errors, place, axis=0)
-        rival = ~(numbers + errors < best - reach) & (errors + reach > 0)
-        rival &= np.arange(len(values)).reshape((-1,) + (1,) * (values.ndim - 1)) != place
-        return np.where(_kept(rival, selected, False).any(axis=0), np.inf, 0.0)
-
-    return found
-
-
-def _decided(every: bool) -> Callable[[Array, Array, Array | None, Array, DType], Array]:
-    """1 where no element decides surely and one is open."""
-
-    def found(
-        values: Array, errors: Array, selected: Array | None, result: Array, dtype: DType
-    ) -> Array:
-        deciding = _kept((values != every) & (errors == 0), selected, False).any(axis=0)
-        return np.where(~deciding & (errors > 0).any(axis=0), 1.0, 0.0)
-
-    return found
-
-
-def _exponentials(
-    values: Array, errors: Array, selected: Array | None, dtype: DType
-) -> tuple[Array, Array, Array]:
-    """exp(x - max), its relative error, and that of the sum, rescaled once for every element."""
-    u = unit(dtype)
-    top = np.max(_kept(_number(values), selected, -np.inf), axis=0, initial=-np.inf)
-    shift = np.abs(values - top)
-    shift = np.where(np.isfinite(shift), shift, 0.0)
-    moved = errors + _kept(errors, selected, 0.0).max(axis=0, initial=0.0)
-    each = np.expm1(moved + u * shift) + u * (4 + 4 * (shift + moved))
-    power = _kept(np.exp(values - top), selected, 0.0)
-    count = _count(values, selected)
-    total = power.sum(axis=0)
-    spread = _times(power, each).sum(axis=0) / np.where(total > 0, total, 1.0)
-    return power, each, (1 + spread) * (1 + steps(4 * count, dtype)) - 1
-
-
-def _log_of_sum(
-    values: Array, errors: Array, selected: Array | None, result: Array, dtype: DType
-) -> Array:
-    """logsumexp moves no more than its arguments; the sum's relative error becomes absolute."""
-    _, _, total = _exponentials(values, np.zeros_like(errors), selected, dtype)
-    moved = errors.max(axis=0, initial=0.0)
-    own = np.where(total < 1, -np.log1p(-total), np.inf)
-    logarithm = np.log(np.maximum(_count(values, selected), 1)) + moved
-    size = np.where(np.isfinite(result), np.abs(result), 0.0)
-    error = moved + own + unit(dtype) * (4 * logarithm + 4 + 2 * (size + moved))
-    return np.where(np.isfinite(result), error, _certain(errors))
-
-
-def _shares(
-    values: Array, errors: Array, selected: Array | None, result: Array, dtype: DType
-) -> Array:
-    _, each, total = _exponentials(values, errors, selected, dtype)
-    relative = np.where(total < 1, (1 + each) * (1 + unit(dtype)) / (1 - total) - 1, np.inf)
-    error = _times(relative, np.where(np.isfinite(result), result, 0.0)) + tiny(dtype)
-    error = np.where(np.isfinite(result), error, _certain(errors))
-    return _kept(error, selected, 0.0)
-
-
-_REDUCED: dict[str, Callable[[Array, Array, Array | None, Array, DType], Array]] = {
-    "sum": _summed, "prod": _multiplied, "mean": _averaged, "max": _largest, "min": _smallest,
-    "argmax": _located(True), "argmin": _located(False), "any": _decided(False),
-    "all": _decided(True), "logsumexp": _log_of_sum, "softmax": _shares,
-}  # fmt: skip

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tensorc.ir import polynomial as p
-from tensorc.ir.facts import Facts
+from tensorc.ir.facts import Facts, form
 from tensorc.ir.integers import Case, Integers, conjuncts, deep_atoms, on_integers
 from tensorc.ir.linear import follows
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
@@ -251,16 +251,8 @@ class _Proof:
         forms = self.facts.about(goal, facts)
         if forms is None:
             return False
-        rows = [_form(fact) for fact in forms]
-        form, constant = _form(goal)
-        return follows(form, constant, rows)
-
-
-def _form(value: Polynomial) -> tuple[dict[p.Monomial, int], int]:
-    """The coefficients of the monomials, and the constant."""
-    form = dict(value.terms)
-    constant = form.pop((), 0)
-    return form, constant
+        coefficients, constant = form(goal)
+        return follows(coefficients, constant, forms)
 
 
 def _related(goal: Polynomial, fact: Polynomial) -> bool:

@@ -43,6 +43,11 @@ def _count(body: Array, selected: Array | None) -> Array:
 
 def _steps(step: np.ufunc, body: Array, unit: object, ordered: bool) -> Array:
     """The ufunc over axis 0 from its unit; if `ordered` in order, with one rounding a step."""
+    if ordered and body[:1].size >= 256:
+        total = np.array(body[0])
+        for row in body[1:]:
+            step(total, row, out=total)
+        return total
     if ordered and body.shape[0]:
         return np.asarray(step.accumulate(body, axis=0, dtype=body.dtype)[-1])
     start = np.asarray(unit).astype(body.dtype)[()]

@@ -144,11 +144,13 @@ def _to_float(array: Array, dtype: DType) -> Array:
         return array.astype(target)
     if array.dtype.kind in "iub":
         array = _to_odd(array)
-    return np.asarray(_on_grid(array.astype(np.float64), dtype)).astype(target)
+    wide = array if array.dtype == np.longdouble else array.astype(np.float64)
+    return np.asarray(_on_grid(wide, dtype)).astype(target)
 
 
 def _on_grid(values: Array, dtype: DType) -> Array:
-    """float64 values rounded to the nearest value of `dtype`, ties to even, still float64."""
+    """float64 or long double values rounded to the nearest value of `dtype`, ties to even, in
+    their own type."""
     _, exponent = np.frexp(values)
     lowest = np.maximum(exponent - PRECISION[dtype], LOWEST_EXPONENT[dtype])
     return _limited(np.ldexp(np.rint(np.ldexp(values, -lowest)), lowest), dtype)
@@ -186,7 +188,7 @@ def _to_integer(array: Array, dtype: DType) -> Array:
         return unsigned.astype(target)
     if array.dtype.kind in "iub":
         return array.astype(target)
-    whole = np.trunc(array.astype(np.float64))
+    whole = np.trunc(array if array.dtype == np.longdouble else array.astype(np.float64))
     low, high = integer_range(dtype)
     above, beneath = whole >= float(high + 1), whole < float(low)
     inside = np.where(above | beneath | np.isnan(whole), 0.0, whole).astype(target)

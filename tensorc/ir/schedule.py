@@ -93,12 +93,16 @@ class Transfer(Node):
 
     `latency` cycles are added to the dependence. Each end's role is busy for `busy` more cycles
     (after the source's latency, before the target's start) and `unit` is occupied for as long
-    (empty: none); these are the stores and loads of a value that leaves its registers.
+    (empty: none); these are the stores and loads of a value that leaves its registers. On its way
+    it lies in `bytes` of `memory` (empty: none), one slot: the target starts before the source of
+    the next iteration ends. In the target's role the value has its registers from the load on.
     """
 
     latency: int
     busy: int = 0
     unit: str = ""
+    memory: str = ""
+    bytes: int = 0
 
 
 @node
@@ -107,7 +111,9 @@ class Dependence(Node):
 
     start(target) + ii * distance >= start(source) + latency + (transfer.latency if the roles
     differ). `carries` names the ring or value that the target reads (empty: order only).
-    Without a `transfer` both ends are in one role.
+    Without a `transfer` both ends are in one role. The target needs what it reads for `hold` cycles
+    from its start (None: its operation's); less than that where the next writer comes behind it in
+    the same pipeline of the machine.
     """
 
     source: str
@@ -116,6 +122,7 @@ class Dependence(Node):
     latency: int
     carries: str = ""
     transfer: Transfer | None = None
+    hold: int | None = None
 
 
 @node
@@ -143,9 +150,10 @@ class Ring(Node):
 class Value(Node):
     """A register tile of `registers` 32-bit registers per thread, defined by `writer`.
 
-    It lives from the start of `writer` until the last reader (a dependence that carries it) has
-    started and `hold` cycles passed, in the writer's role, or in a reader's role from the transfer
-    on. One copy only: a lifetime is at most `ii`. A `resident` value is updated in place and
+    It lives from the start of `writer` until each reader (a dependence that carries it) in the same
+    role has started and `hold` cycles passed, and for a reader in another role until it is stored
+    there; that reader has a copy of its own from the load until `hold` cycles after its start. One
+    copy only: a lifetime is at most `ii`. A `resident` value is updated in place and
     occupies its registers for the whole loop; all operations that touch it are in one role.
     """
 
@@ -358,6 +366,11 @@ def operation_of(problem: LoopProblem) -> dict[str, Operation]:
     return {item.name: item for item in problem.operations}
 
 
+def held(problem: LoopProblem, edge: Dependence) -> int:
+    """Cycles from the target's start until it no longer needs what the dependence carries."""
+    return operation_of(problem)[edge.target].hold if edge.hold is None else edge.hold
+
+
 @fact
 def readers_of(problem: LoopProblem) -> dict[str, tuple[Dependence, ...]]:
     """The dependences that carry each ring and value, by its name."""
@@ -382,3 +395,9 @@ def pool(registers: Registers, groups: int) -> int:
     threads = 128 * groups
     each = min(registers.total // threads, registers.ceiling)
     return each // registers.step * registers.step * threads
+
+
+def room(problem: LoopProblem, memory: Memory) -> int:
+    """Bytes that rings and moving values can have: from the first aligned byte after the taken."""
+    align = max((r.align for r in problem.rings if r.memory == memory.name), default=1)
+    return memory.bytes - -(-memory.taken // align) * align

@@ -15,17 +15,26 @@ from typing import SupportsIndex
 
 from tensorc.errors import ArgumentError
 from tensorc.ir import polynomial as p
-from tensorc.ir.build import dimensions
 from tensorc.ir.decide import decide
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import BOOL, DType
 from tensorc.ir.functions import ARGMAX, ARGMIN
 from tensorc.ir.integers import scalars_of
 from tensorc.ir.intervals import LARGEST
-from tensorc.ir.node import Node, children
+from tensorc.ir.node import Node, children, postorder
 from tensorc.ir.polynomial import Polynomial, Symbol
 from tensorc.ir.source import Diagnostic
-from tensorc.ir.tensor import Declaration, Equation, Program, Reduce, Tensor, value_type
+from tensorc.ir.tensor import (
+    Condition,
+    Declaration,
+    Equation,
+    Program,
+    Read,
+    Reduce,
+    Tensor,
+    value_type,
+)
+from tensorc.ir.wording import dimensions
 
 LIMIT = 16 << 30  # bytes of one array that a call allocates, unless the caller says otherwise
 MOST_ELEMENTS = 1 << 63
@@ -51,7 +60,7 @@ def bind(
     extents = binding.extents()
     _refuse(binding.too_large(limit))
     _refuse(_empty_reductions(program, extents))
-    _refuse(_out_of_range(program, binding.values, extents))
+    _refuse(_out_of_range(binding, extents))
     return extents
 
 
@@ -85,6 +94,7 @@ class _Binding:
         self.values: dict[Symbol, int] = {}
         self.origin: dict[Symbol, str] = {}
         self.declarations = (*program.parameters, *program.outputs)
+        self.scalars = scalars_of(program) if program.conditions else {}
 
     def gather(self) -> Iterator[Diagnostic]:
         """Values of symbols, from what is given and from arrays; what does not fit together."""
@@ -97,11 +107,12 @@ class _Binding:
 
     def _given(self, name: str, value: object) -> Iterator[Diagnostic]:
         number = _integer(value)
+        if number is None and self._other_constant(name):
+            return  # a const parameter that is no integer is no size
         if number is None:
             yield fault("E206.kind", size=name, value=repr(value))
             return
-        constant = any(item.tensor.name == name and item.const for item in self.program.parameters)
-        if constant:
+        if any(item.tensor.name == name for item in self.program.parameters):
             self._set(Symbol(name, "parameter"), number, "the arguments")
         elif name in self.program.extent_of:
             if number < 0:
@@ -111,6 +122,10 @@ class _Binding:
         else:
             known = ", ".join(self.program.extent_of)
             yield fault("E204.size", allowed=known, name=self.program.name, size=name)
+
+    def _other_constant(self, name: str) -> bool:
+        found = [item for item in self.program.parameters if item.tensor.name == name]
+        return any(not item.tensor.dtype.integral or item.dims for item in found)
 
     def _array(self, item: Declaration, shape: tuple[int, ...]) -> Iterator[Diagnostic]:
         name, dims = item.tensor.name, item.tensor.shape
@@ -162,13 +177,22 @@ class _Binding:
 
     def missing(self) -> Iterator[Diagnostic]:
         """Symbols that a size needs and nothing gives."""
-        sizes = [size for _, size in (*self._sizes(), *((n, d) for d, n in self.program.divisors))]
-        needed = {symbol for size in sizes for symbol in p.symbols(size)}
+        sizes = [size for _, size in self._sizes()]
+        sizes += [divisor for divisor, _ in self.program.divisors]
+        sizes += [part for item in self.program.conditions for part in self._asked(item)]
+        needed = {s for size in sizes for s in p.symbols(size) if s.kind != "index"}
         for symbol in sorted(needed - set(self.values), key=str):
             if symbol.kind == "parameter":
                 yield fault("E225", name=symbol.name)
             else:
                 yield fault("E214.call", index=symbol.name)
+
+    def _asked(self, condition: Condition) -> Iterator[Polynomial]:
+        """What a size condition needs to be decided."""
+        yield from (condition.value, condition.limit)
+        for item in postorder(condition.guards):
+            if isinstance(item, Read) and item.tensor.name in self.scalars:
+                yield self.scalars[item.tensor.name]
 
     def impossible(self) -> Iterator[Diagnostic]:
         """Divisors below 1 and negative sizes; a size with a bad divisor is not evaluated."""
@@ -280,22 +304,18 @@ def _undefined_when_empty(item: Reduce) -> bool:
     return item.reducer.nonempty and (item.reducer in (ARGMAX, ARGMIN) or whole)
 
 
-def _out_of_range(
-    program: Program, values: Mapping[Symbol, int], extents: Mapping[str, int]
-) -> Iterator[Diagnostic]:
+def _out_of_range(binding: _Binding, extents: Mapping[str, int]) -> Iterator[Diagnostic]:
     """E216 and E217 from the program's size conditions."""
-    if not program.conditions:
-        return
-    worth = scalars_of(program)
+    values = binding.values
     scalars = {
         name: p.polynomial(p.evaluate(size, values))
-        for name, size in worth.items()
+        for name, size in binding.scalars.items()
         if p.symbols(size) <= set(values)
     }
-    for condition in program.conditions:
-        fault = decide(condition, values, extents, scalars)
-        if fault is not None:
-            yield fault
+    for condition in binding.program.conditions:
+        found = decide(condition, values, extents, scalars)
+        if found is not None:
+            yield found
 
 
 def _negative(what: str, value: int) -> Diagnostic:

@@ -127,6 +127,21 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True)
+class Head:
+    """The first word of a place, `name`, where the text there begins with it: `x` of `x[i]`."""
+
+    whole: Place
+    name: str
+
+    def resolve(self) -> Span:
+        """The span of the word, else of the whole."""
+        span = self.whole.resolve()
+        if not span.source.line(span.line)[span.column - 1 :].startswith(self.name):
+            return span
+        return Span(span.source, span.line, span.column, span.line, span.column + len(self.name))
+
+
+@dataclass(frozen=True)
 class Diagnostic:
     """One fault: code, where, one sentence, then the facts and what to do.
 

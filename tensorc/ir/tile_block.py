@@ -146,7 +146,8 @@ def combined(
 def stacked(total: Array | None, values: Array, shape: tuple[int, ...], rank: int) -> Array:
     """`total`, if any, and then the lanes, along a first axis, over the first `rank` axes."""
     order = (*range(rank, len(shape)), *range(rank))
-    lanes = np.broadcast_to(values, shape).transpose(order).reshape((-1, *shape[:rank]))
+    flat = (math.prod(shape[rank:]), *shape[:rank])
+    lanes = np.broadcast_to(values, shape).transpose(order).reshape(flat)
     if total is None:
         return lanes
     first = np.broadcast_to(total, shape[:rank]).astype(values.dtype)

@@ -2,7 +2,8 @@
 
 Problems: S1 names are unique within their kind and have no spaces; S2 every reference exists;
 S3 numbers are in range (cycles and registers >= 0, sizes, capacities, depths > 0, demand within
-capacity); S4 a carried dependence starts at its ring's or value's writer; S5 dependences of
+capacity); S4 a carried dependence starts at its ring's or value's writer,
+and one that carries a resident value has no transfer; S5 dependences of
 distance 0 form no cycle; S6 the uses of a ring are within its memory's reach (one slot fits).
 
 Schedules: S7 it is of this problem and machine; S8 every operation is placed once, in a role in
@@ -23,6 +24,7 @@ from tensorc.ir.schedule import (
     Operation,
     Schedule,
     operation_of,
+    room,
 )
 
 
@@ -96,13 +98,15 @@ def _ranges(problem: LoopProblem) -> Iterator[str]:
         yield from _operation_range(problem, item)
     for edge in problem.dependences:
         yield from _least(show(edge), 0, distance=edge.distance, latency=edge.latency)
+        yield from _least(show(edge), 0, hold=edge.hold or 0)
         if edge.transfer:
             cost = edge.transfer
             yield from _least(show(edge), 0, transfer_latency=cost.latency, busy=cost.busy)
     for ring in problem.rings:
         yield from _least(f"ring {ring.name}", 1, bytes=ring.bytes, shallowest=ring.shallowest)
         yield from _least(f"ring {ring.name}", ring.shallowest, deepest=ring.deepest)
-        yield from _least(f"ring {ring.name}", 1, align=ring.align)
+        if ring.align < 1 or ring.align & (ring.align - 1):
+            yield f"S3: ring {ring.name}: align is {ring.align}, a power of two is expected"
     for value in problem.values:
         yield from _least(f"value {value.name}", 0, registers=value.registers)
     for role in problem.roles:
@@ -135,8 +139,12 @@ def _least(where: str, least: int, **numbers: int) -> Iterator[str]:
 
 def _writers(problem: LoopProblem) -> Iterator[str]:
     writer = {item.name: item.writer for item in (*problem.rings, *problem.values)}
+    residents = {item.name for item in problem.values if item.resident}
     for edge in problem.dependences:
-        if edge.carries and edge.source != writer[edge.carries]:
+        if edge.carries in residents:
+            if edge.transfer:
+                yield f"S4: {show(edge)} updates {edge.carries} in place, so it may not cross roles"
+        elif edge.carries and edge.source != writer[edge.carries]:
             yield f"S4: {show(edge)} carries {edge.carries}, which {writer[edge.carries]} writes"
 
 
@@ -154,11 +162,11 @@ def _cycles(problem: LoopProblem) -> Iterator[str]:
 
 
 def _slots(problem: LoopProblem) -> Iterator[str]:
-    room = {memory.name: memory.bytes - memory.taken for memory in problem.memories}
+    free = {memory.name: room(problem, memory) for memory in problem.memories}
     for ring in problem.rings:
-        if ring.bytes > room[ring.memory]:
+        if ring.bytes > free[ring.memory]:
             yield f"S6: ring {ring.name}: a slot of {ring.bytes} bytes in {ring.memory} with " + (
-                f"{room[ring.memory]} free"
+                f"{free[ring.memory]} free"
             )
 
 

@@ -35,7 +35,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tensorc.ir import polynomial as p
-from tensorc.ir.build import accumulates, literal_fault, storage_of, stores
 from tensorc.ir.contexts import accesses as every_access
 from tensorc.ir.dtypes import BOOL, IMAGINARY, INTEGER, REAL, settled
 from tensorc.ir.integers import deep_atoms, scalars_of
@@ -44,6 +43,7 @@ from tensorc.ir.polynomial import Opaque, Polynomial, Symbol
 from tensorc.ir.print_tensor import show
 from tensorc.ir.ranges import Verdict
 from tensorc.ir.source import Source
+from tensorc.ir.stores import accumulates, literal_fault, storage_of, stores
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tensorc.ir import syntax as s
-from tensorc.ir.build import Builder, dimension
+from tensorc.ir.build import Builder
 from tensorc.ir.contexts import Context, Judge, add
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.polynomial import Polynomial
@@ -18,6 +18,7 @@ from tensorc.ir.print_tensor import show
 from tensorc.ir.ranges import Finding, Verdict
 from tensorc.ir.source import Diagnostic, Place
 from tensorc.ir.tensor import Apply, Check, Condition, Position, Read
+from tensorc.ir.wording import dimension
 from tensorc.lang.surface import Statement
 
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from tensorc.errors import NotationError
 from tensorc.ir import polynomial as p
 from tensorc.ir import syntax as s
-from tensorc.ir.build import Builder, literal_fault, nearest, stores
+from tensorc.ir.build import Builder
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import DType, settled
 from tensorc.ir.integers import scalars_of
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Polynomial
-from tensorc.ir.source import Diagnostic, Place
+from tensorc.ir.source import Diagnostic, Head, Place
+from tensorc.ir.stores import literal_fault, stores
 from tensorc.ir.tensor import (
     Declaration,
     Equation,
@@ -34,6 +35,7 @@ from tensorc.ir.tensor import (
     free_indices,
     value_type,
 )
+from tensorc.ir.wording import nearest
 from tensorc.lang import sizes
 from tensorc.lang.accesses import Accesses
 from tensorc.lang.extents import Extents, Shapes, infer
@@ -138,7 +140,8 @@ class OperatorCheck:
         return name in self.extents.order
 
     def missing(self, name: str, span: Place, bare: bool) -> Diagnostic:
-        """E220 for what is defined later, E202 for a subscript-like name, else E204."""
+        """E220 for what is defined later, else E204 with the nearest name."""
+        span = Head(span, name)
         later = next((item for item in self.operator.statements if item.name == name), None)
         if later is not None:
             places = (("defined here", later.name_span),)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tensorc.ir import syntax as s
-from tensorc.ir.build import article
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import INTEGER
 from tensorc.ir.polynomial import MOST_TERMS, Polynomial
 from tensorc.ir.source import Diagnostic, Place
+from tensorc.ir.wording import article
 from tensorc.lang.extents import Extents
 from tensorc.lang.surface import Operator
 

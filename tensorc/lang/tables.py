@@ -7,10 +7,11 @@ from math import prod
 
 from tensorc.ir import polynomial as p
 from tensorc.ir import syntax as s
-from tensorc.ir.build import Builder, literal_fault, stores
+from tensorc.ir.build import Builder
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import INTEGER, settled
 from tensorc.ir.source import Diagnostic, Place
+from tensorc.ir.stores import literal_fault, stores
 from tensorc.ir.tensor import Expr, Table, Tensor, value_type
 from tensorc.lang.surface import Constants, Dimension, Module
 

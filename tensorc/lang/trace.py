@@ -69,13 +69,19 @@ def _returned(signature: Operator, value: object, function: Traced) -> list[obje
     values = list(cast("tuple[object, ...]", value)) if several else [value]
     if len(values) == len(signature.outputs) and value is not None:
         return values
-    number = "no" if value is None else len(values)
-    raise raised("E116.count", _end(function), count=number, outputs=len(signature.outputs))
+    returned = "no value is" if value is None else _counted(len(values), "value")
+    declared = _counted(len(signature.outputs), "output")
+    raise raised("E116.count", _end(function), count=returned, outputs=declared)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"1 {what} is" if number == 1 else f"{number} {what}s are"
 
 
 def _end(function: Traced) -> Spot:
     """The last `return` of a function, or its last statement if it has none."""
-    plain = getattr(function, "__func__", function)
+    plain = getattr(function, "func", function)  # what functools.partial holds
+    plain = getattr(plain, "__func__", plain)
     code = getattr(plain, "__code__", None)
     if not isinstance(code, CodeType):
         return Spot(())

@@ -49,7 +49,27 @@ def advice(name: str) -> str:
 
 
 class UnknownName(NotationError, AttributeError):
-    """`tc.name` does not exist; an AttributeError, so that `hasattr` and tools see it as one."""
+    """A name that does not exist; an AttributeError, so that `hasattr` and tools see it as one."""
+
+
+_METHODS = {
+    "shape size ndim": "an extent is index.size",
+    "T mT transpose permute swapaxes movedim": "order the subscripts: x[j, i]",
+    "astype to type float half double int long": "a cast: tc.f16(x)",
+    "dtype": "the dtypes are those of the signature",
+    "reshape view flatten ravel squeeze unsqueeze expand repeat": "subscripts: x[k // n, k % n]",
+    "item numpy tolist detach cpu cuda": "the operator: a traced value has no data yet",
+}
+_ADVICE = {name: advice for names, advice in _METHODS.items() for name in names.split()}
+
+
+def no_attribute(title: str, name: str) -> AttributeError:
+    """The error for an attribute or method that arrays have and traced values do not."""
+    if name.startswith("_"):
+        return AttributeError(name)
+    do = _ADVICE.get(name) or f"write {advice(name)}"
+    what = f"{name} of {title}"
+    return UnknownName([located(fault("E119", here(), kind="attribute", name=what, do=do))])
 
 
 def unknown(name: str, known: Sequence[str]) -> AttributeError:

@@ -15,7 +15,7 @@ from tensorc.ir.source import Source
 from tensorc.ir.syntax import Call, Syntax
 from tensorc.lang.literals import Number, as_plain, constant, is_bool, is_scalar, type_name
 from tensorc.lang.spot import Spot, callee, here, raised
-from tensorc.lang.unknown import advice
+from tensorc.lang.unknown import advice, no_attribute
 from tensorc.lang.written import text_of
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ class Value:
 
     def __repr__(self) -> str:
         return f"<{self.shown()}>"
+
+    if not TYPE_CHECKING:  # type checkers know that there are no other attributes
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self.title, name)
 
     def __add__(self, other: Operand) -> Expr:
         return apply("add", self, other)

@@ -7,9 +7,11 @@ Checked programs are printed by `ir.print_tensor`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 
+from tensorc.ir.dtypes import BOOL, IMAGINARY, INTEGER
+from tensorc.ir.expression import ATOM, BITXOR, COMPARE, INFIX, NOT, UNARY
 from tensorc.ir.functions import SYMBOLS
+from tensorc.ir.numbers import show_number
 from tensorc.ir.source import Source
 from tensorc.ir.syntax import (
     Access,
@@ -23,15 +25,11 @@ from tensorc.ir.syntax import (
     SizeOf,
     Syntax,
 )
+from tensorc.ir.tensor import Literal
 from tensorc.lang.spot import Spot
 
-# How tightly an operator binds; an operand that binds less stands in parentheses.
-_LEVELS = {
-    "or": 1, "and": 2, "not": 3, "lt": 4, "le": 4, "gt": 4, "ge": 4, "eq": 4, "ne": 4,
-    "bitor": 5, "xor": 6, "bitxor": 6, "bitand": 7, "shl": 8, "shr": 8, "add": 9, "sub": 9,
-    "mul": 10, "div": 10, "floordiv": 10, "mod": 10, "neg": 11, "pos": 11, "invert": 11, "pow": 12,
-}  # fmt: skip
-_ATOM = 13
+_PREFIX = {"not": NOT, "neg": UNARY, "pos": UNARY, "invert": UNARY}
+_LEVELS = {**dict(INFIX.values()), "xor": BITXOR, **_PREFIX}
 _SIGNS = SYMBOLS | {"pos": "+"}
 
 
@@ -77,7 +75,7 @@ def _pieces(item: Syntax) -> Iterator[str | Syntax]:
     """The parts of an expression in the order of its text."""
     match item:
         case Constant(literal, _):
-            yield number(literal.value, literal.dtype.name)
+            yield _number(literal)
         case Name(name, _):
             yield name
         case SizeOf(name, _):
@@ -92,7 +90,7 @@ def _pieces(item: Syntax) -> Iterator[str | Syntax]:
         case Call(name, args, _):
             yield from _listed(f"{name}(", args, ")")
         case Chain(operators, args, _):
-            yield from _infix(list(operators), args, 4)
+            yield from _infix(list(operators), args, COMPARE)
         case Convert(dtype, arg, bits, _):
             yield from (f"bitcast({dtype}, " if bits else f"{dtype}(", arg, ")")
         case Reduction():
@@ -120,10 +118,10 @@ def _binding(item: Binding) -> Iterator[str | Syntax]:
 def _infix(names: list[str], args: tuple[Syntax, ...], level: int) -> Iterator[str | Syntax]:
     """Operands between their signs; all but the first need to bind tighter, `**` the reverse."""
     right = names[0] == "pow"
-    yield from _operand(args[0], level + 1 if right or level == 4 else level)
+    yield from _operand(args[0], level + 1 if right or level == COMPARE else level)
     for name, arg in zip(names, args[1:], strict=True):
         yield f" {_SIGNS[name]} "
-        yield from _operand(arg, 11 if right else level + 1)
+        yield from _operand(arg, UNARY if right else level + 1)
 
 
 def _operand(item: Syntax, least: int) -> Iterator[str | Syntax]:
@@ -138,9 +136,9 @@ def _level(item: Syntax) -> int:
         case Call(name, _, _) if name in _SIGNS:
             return _LEVELS[name]
         case Chain():
-            return 4
+            return COMPARE
         case _:
-            return _ATOM
+            return ATOM
 
 
 def _listed(head: str, items: tuple[Syntax, ...], tail: str) -> Iterator[str | Syntax]:
@@ -151,12 +149,10 @@ def _listed(head: str, items: tuple[Syntax, ...], tail: str) -> Iterator[str | S
     yield tail
 
 
-def number(value: Fraction | str, dtype: str) -> str:
-    """A literal as a message shows it: exact where that is short."""
-    if isinstance(value, str):
-        return value
-    if dtype == "bool":
-        return "true" if value else "false"
-    whole = value.denominator == 1
-    text = str(value.numerator) if whole and dtype == "integer" else repr(float(value))
-    return f"{text}j" if dtype == "imaginary" else text
+def _number(item: Literal) -> str:
+    if isinstance(item.value, str):
+        return "-0.0" if item.value == "-0" else item.value
+    if item.dtype is BOOL:
+        return "true" if item.value else "false"
+    text = show_number(abs(item.value), item.dtype is not INTEGER)
+    return f"{'-' * (item.value < 0)}{text}{'j' * (item.dtype is IMAGINARY)}"

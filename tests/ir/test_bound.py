@@ -50,6 +50,12 @@ class Attacker:
         side = self.rng.choice([-1, 1], values.shape) if self.side == 0 else self.side
         return values * (1 + side * units * propagate.UNIT[dtype])
 
+    def added(self, values: Array, dtype: DType) -> Array:
+        """A sum, difference or product: right where its type holds it."""
+        with np.errstate(all="ignore"):
+            held = round_to(values, dtype).astype(np.float64) == values
+        return np.where(held, values, self.off(values, dtype))
+
 
 ATTACKER = Attacker(0, 0)
 
@@ -63,7 +69,9 @@ class AttackedSite(BoundSite):
             return lanes
         relative, _, slope = propagate.ACCURACY.get(name, (1.0, 0.0, 0.0))
         relative += float(slope) * float(np.min(np.abs(items[0].values)))
-        values = ATTACKER.off(lanes.values, own, 0.9 * relative)
+        plain = name in ("add", "sub", "mul", "pow")
+        values = lanes.values
+        values = ATTACKER.added(values, own) if plain else ATTACKER.off(values, own, 0.9 * relative)
         return Lanes(values, lanes.states, lanes.errors)
 
     def stored(self, expr: Expr, storage: DType) -> Lanes:
@@ -97,7 +105,7 @@ class AttackedRun(BoundRun):
             item = self.operand(let, op, site)
             held = np.where(item.states == KNOWN, item.values, 0.0)
             for row in ATTACKER.rng.permutation(stacked(None, held, site.shape, rank)):
-                added = row if total is None else ATTACKER.off(total + row, let.tile.dtype)
+                added = row if total is None else ATTACKER.added(total + row, let.tile.dtype)
                 total = added if total is None else np.where(row == 0, total, added)
         assert total is not None
         return Lanes(np.broadcast_to(total, lanes.values.shape), lanes.states, lanes.errors)
@@ -222,3 +230,36 @@ def test_lowered_programs(block: int) -> None:
 def _narrow_sum(equation: Equation) -> bool:
     """Whether an accumulator of a narrow type was asked for."""
     return any(isinstance(item, Reduce) and item.dtype for item in postorder((equation.body,)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: f16[m, k], b: f16[k, n]) -> y: f32[m, n]\n  y[m, n] = sum[k](a[m, k] * b[k, n])\n",
+        "a: bf16[m, k], b: f32[k, n]) -> y: f32[m, n]\n"
+        "  y[m, n] = max[k](a[m, k] - 2 * b[k, n]) ** 2 + sum[k](a[m, k])\n",
+        "a: f32[m, k], b: f16[k, n]) -> y: f16[m, n]\n"
+        "  p[n] = prod[k](b[k, n] where k < 3)\n"
+        "  y[m, n] = sum[k](select(a[m, k] > b[k, n], a[m, k], 3)) * p[n]\n",
+    ],
+)
+def test_small_integers_leave_no_room(text: str) -> None:
+    """Where every order is exact the bound is 0 on both levels: equality is demanded."""
+    (program,) = read("op p(" + text)
+    extents = {"m": 5, "k": 40, "n": 7}
+    rng, arrays = np.random.default_rng(0), dict[str, Array]()
+    for item in program.parameters:
+        shape = [extents[str(dim)] for dim in item.dims]
+        arrays[item.tensor.name] = round_to(rng.integers(-3, 4, shape), item.tensor.dtype)
+    tiles, dtype = (
+        run_passes(program, Request(Target("cpu", 4), {})),
+        program.outputs[0].tensor.dtype,
+    )
+    found, rate = worst(tiles, arrays, extents)
+    assert not found["y"].error.any() and not rate
+    assert not bound_tensor(program, arrays, extents)["y"].error.any()
+    want = interpret(program, arrays, extents)["y"]
+    got = interpret_tile.interpret(tiles, arrays, extents)["y"]
+    assert accept(got, want, None, found["y"].error, dtype).passed
+    got[2, 3] = np.nextafter(got[2, 3], got.dtype.type(99))
+    assert not accept(got, want, None, found["y"].error, dtype).passed

@@ -39,6 +39,12 @@ class Adversary(Evaluator):
         side = self.rng.choice([-1, 1], values.shape) if self.side == 0 else self.side
         return values * (1 + side * units * propagate.UNIT[dtype])
 
+    def added(self, values: Array, dtype: DType) -> Array:
+        """A sum, difference or product: right where its type holds it."""
+        with np.errstate(all="ignore"):
+            held = round_to(values, dtype).astype(np.float64) == values
+        return np.where(held, values, self.off(values, dtype))
+
     def _node(self, expr: Expr, own: DType, args: Sequence[Found], scope: Scope) -> Found:
         found = super()._node(expr, own, args, scope)
         value = found.value
@@ -48,7 +54,8 @@ class Adversary(Evaluator):
                 return found
             if slope:
                 relative += float(slope) * float(np.min(np.abs(args[0].value)))
-            value = self.off(value, own, 0.9 * relative)
+            plain = expr.function.name in ("add", "sub", "mul", "pow")
+            value = self.added(value, own) if plain else self.off(value, own, 0.9 * relative)
         if isinstance(expr, Round) and expr.dtype.floating and self.rng.random() < 0.8:
             value = round_to(value, expr.dtype).astype(np.float64)
         return Found(value, found.fault)
@@ -65,7 +72,7 @@ class Adversary(Evaluator):
         chosen = np.broadcast_to(chosen, values.shape)
         total, some = np.zeros(values.shape[1:]), np.zeros(values.shape[1:], bool)
         for place in self.rng.permutation(len(values)):
-            added = self.off(total + values[place], work.stored or T.F32)
+            added = self.added(total + values[place], work.stored or T.F32)
             added = np.where(some, added, values[place])
             total = np.where(chosen[place], added, total)
             some |= chosen[place]

@@ -169,3 +169,12 @@ def test_a_table_and_a_size_from_a_parameter() -> None:
     )
     found = interpret(read(text), {"p": np.int32(4)}, {})["o"]
     np.testing.assert_array_equal(found, [4 + 1 / 3, 2, 4 + 1 / 3, 2, 4 + 1 / 3])
+
+
+def test_no_elements_leave_the_neutral_one() -> None:
+    program = single(
+        "  s[m] = sum[k](x[m, k])  f32 register  by vector\n  store o[m] = s  by vector\n"
+    )
+    for m, k in ((0, 3), (3, 0), (0, 0)):
+        found = interpret(program, {"x": np.zeros((m, k))}, {"m": m, "k": k})["o"]
+        np.testing.assert_array_equal(found, np.zeros(m))

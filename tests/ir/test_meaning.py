@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -449,3 +450,26 @@ def test_segments_and_symmetry() -> None:
     (got,) = outputs("symmetric", g)
     left = np.einsum("bij,bkj->bik", g, abs(g))
     np.testing.assert_allclose(got, (left + left.transpose(0, 2, 1)) / 2, rtol=1e-13)
+
+
+def test_f64_programs_have_a_wider_reference() -> None:
+    """In long double, where the machine has one, the reference of f64 is not a float64 sum."""
+    if np.finfo(np.longdouble).nmant <= np.finfo(np.float64).nmant:
+        pytest.skip("long double is float64 here")
+    text = "op p(x: f64[n]) -> y: f64\n  y = sum[n](x[n] * (1 / 3)) + exp(1)\n"
+    (program,) = read(text)
+    x = np.random.default_rng(0).standard_normal(1000)
+    got = interpret(program, {"x": x}, {"n": 1000}, extended=True)["y"]
+    third, euler = Fraction(1, 3), Fraction(27182818284590452353602874713526625, 10**34)
+    right = sum((Fraction(v) for v in x.tolist()), Fraction(0)) * third + euler
+    high = Fraction(float(got)) + Fraction(float(got - float(got)))
+    assert got.dtype == np.longdouble and abs(high - right) < Fraction(1, 2**58)
+    plain = interpret(program, {"x": x}, {"n": 1000})["y"]
+    assert plain.dtype == np.float64 and abs(float(plain) - float(right)) < 1e-13
+    narrow = "op p(x: f64[i]) -> y: f64[i]\n  y[i] = bf16(x[i] + 2.0 ** -60)\n"
+    (program,) = read(narrow)
+    arrays = {"x": np.array([1 + 2.0**-8])}  # a tie that 2 ** -60 breaks
+    assert interpret(program, arrays, {"i": 1}, extended=True)["y"][0] == 1 + 2.0**-7
+    single = "op p(x: f32[i]) -> y: f32[i]\n  y[i] = exp(x[i])\n"
+    (program,) = read(single)
+    assert interpret(program, {"x": np.ones(1, "f4")}, {"i": 1}, extended=True)["y"].dtype == float

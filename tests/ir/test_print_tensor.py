@@ -80,10 +80,13 @@ def build(item: Syntax) -> Expr:
             return Select(build(condition), build(yes), build(no))
         case Call("seen" | "seen'" as name, (Name(index),)):
             return Seen(index, name.endswith("'"))
+        case Call("clamp", (x, low, high)):
+            return apply("min", apply("max", build(x), build(low)), build(high))
         case Call(name, args):
             return Apply(FUNCTIONS[name], tuple(map(build, args)))
-        case Chain():
-            raise ValueError("a chain is printed as a conjunction")
+        case Chain(names, args):
+            pairs = zip(names, map(build, args), map(build, args[1:]), strict=False)
+            return apply("and", *(apply(name, left, right) for name, left, right in pairs))
         case Convert(dtype, arg, bits):
             return Bitcast(dtype, build(arg)) if bits else Cast(dtype, build(arg))
         case Reduction(reducer, bindings, dtype, body, where):
@@ -140,6 +143,13 @@ def number(value: Fraction | int | str, real: bool = True) -> Literal:
         (apply("and", apply("and", A, B), C), "(a and b) and c"),
         (apply("or", apply("and", A, B), C), "a and b or c"),
         (apply("not", apply("and", A, B)), "not (a and b)"),
+        (apply("and", apply("le", A, B), apply("lt", B, C)), "a <= b < c"),
+        (apply("and", apply("le", A, B), apply("lt", A, C)), "a <= b and a < c"),
+        (apply("and", apply("lt", A, B), apply("lt", B, C), A), "a < b and b < c and a"),
+        (apply("and", C, apply("and", apply("eq", A, B), apply("ne", B, C))), "c and a == b != c"),
+        (apply("lt", apply("and", apply("lt", A, B), apply("lt", B, A)), C), "(a < b < a) < c"),
+        (apply("min", apply("max", A, B), C), "clamp(a, b, c)"),
+        (apply("min", apply("max", A, B, C), C), "min(max(a, b, c), c)"),
         (apply("and", apply("not", A), B), "not a and b"),
         (apply("not", apply("eq", A, B)), "not a == b"),
         (apply("eq", apply("not", A), B), "(not a) == b"),
@@ -272,7 +282,7 @@ def test_no_bracket_can_be_left_out(expr: Expr) -> None:
         shorter = f"{text[:start]} {text[start + 1 : end]} {text[end + 1 :]}"
         try:
             assert read(shorter) is not expr, text
-        except (NotationError, ValueError):
+        except NotationError:
             pass
 
 

@@ -14,6 +14,7 @@ from tensorc.ir.dtypes import BOOL, F16, F32, F64, I32
 from tensorc.ir.elementwise import apply
 from tensorc.ir.functions import FUNCTIONS
 from tensorc.ir.propagate import ACCURACY, UNIT, Bounded, applied, cast, chosen, constant, stored
+from tensorc.ir.propagate_reductions import reduced
 
 Array = npt.NDArray[Any]
 INF, NAN = np.inf, np.nan
@@ -56,7 +57,11 @@ def test_function(name: str) -> None:
             )
             moved = apply(name, [a.value + a.error * s for a, s in zip(args, side, strict=True)])
             for sign in (1, -1):
-                apart = np.fmax(apart, np.abs(moved * (1 + sign * own) - result))
+                away = np.where(error == 0, moved, moved * (1 + sign * own))
+                apart = np.fmax(apart, np.abs(away - result))
+    kept = np.broadcast_to(error == 0, 500)
+    whole = np.all([(a.value == np.rint(a.value)) & (a.error == 0) for a in args], axis=0)
+    assert name in EXACT or whole[kept & np.isfinite(result)].all() or name in ("floordiv", "mod")
     finite = np.isfinite(result)
     slack = 1e-15 * np.abs(result)  # of the test's own float64
     assert (apart <= error * (1 + 1e-12) + slack)[finite].all()
@@ -118,7 +123,7 @@ def test_roundings() -> None:
     item = Bounded(np.array([1.0, 1 + 2**-11, 1 + 2**-11]), np.array([0.0, 0.0, 1e-9]))
     assert cast(item, F16).tolist() == [0, 0, 2**-10]  # at a tie either side may come out
     assert not cast(Bounded(item.value, np.zeros(())), F16).any()
-    assert (stored(item, F16) >= item.error + 2**-11).all()
+    assert stored(item, F16)[0] == 0 and (stored(item, F16)[1:] >= 2**-11).all()
     third = constant(1 / 3, F32)
     assert 0 < third <= UNIT[F32] / 3 and constant(0.5, F32) == 0 and constant(INF, F32) == 0
     assert constant(0.1, F64) > 0
@@ -138,7 +143,7 @@ def test_reduction(name: str, masked: bool) -> None:
     errors[:, ::4] = 0
     selected = rng.random((9, 200)) < 0.7 if masked else None
     result = reductions.reduce(name, values, selected, False)
-    bound = propagate.reduced(name, Bounded(values, errors), selected, result, F32)
+    bound = reduced(name, Bounded(values, errors), selected, result, F32)
     apart = np.zeros(result.shape)
     with np.errstate(all="ignore"):
         for trial in range(30):
@@ -195,10 +200,10 @@ def test_open_conditions_of_any_and_all() -> None:
     body = Bounded(np.array([[True, True], [False, True]]), np.array([[1.0, 1.0], [0.0, 0.0]]))
     for name, right in (("any", [1.0, 0.0]), ("all", [0.0, 1.0])):
         result = reductions.reduce(name, body.value, None, False)
-        assert propagate.reduced(name, body, None, result, BOOL).tolist() == right
+        assert reduced(name, body, None, result, BOOL).tolist() == right
 
 
 def test_equal_extremes_without_error_are_no_rivals() -> None:
     body = Bounded(np.array([[3.0, 3.0], [3.0, 3.0], [1.0, 1.0]]), np.array([[0, 0.1]] * 3))
     result = reductions.reduce("argmax", body.value, None, False)
-    assert propagate.reduced("argmax", body, None, result, T.I64).tolist() == [0, INF]
+    assert reduced("argmax", body, None, result, T.I64).tolist() == [0, INF]

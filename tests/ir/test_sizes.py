@@ -207,3 +207,14 @@ def test_an_intermediate_over_the_limit() -> None:
     assert caught.value.message.startswith("the intermediate t alone: 1048576 * 1048576 of f32")
     check_intermediates(program, extents, only=("y",))
     check_intermediates(program, bind(program, {"x": (8,), "z": (8,)}))
+
+
+def test_a_condition_on_a_const_parameter_needs_its_value() -> None:
+    program = one(
+        "op f(x: f32[n], z: f32[m], w: const i64, c: const f32) -> y: f32[m]\n"
+        "  y[m] = c * select(m < w, x[m * w], z[m])"
+    )
+    shapes = {"x": (7,), "z": (5,), "w": (), "c": ()}
+    assert fault(program, shapes).code == "E225"
+    assert bind(program, shapes, {"w": 3, "c": 0.5})["m"] == 5  # type: ignore[dict-item]
+    assert fault(program, shapes, {"w": 4}).found == "|n|=7, m=2"

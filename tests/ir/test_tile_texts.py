@@ -1,4 +1,4 @@
-"""Three kernels written by hand in the text of level 2: they verify, read back, and mean what the
+"""Four kernels written by hand in the text of level 2: they verify, read back, and mean what the
 same operator means at level 1, at sizes around the edges of their tiles."""
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tensorc.ir.verify_tile import verify
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 TEXTS = Path(__file__).parents[1] / "golden" / "tile"
-NAMES = ("gemm_cpu", "gemm_sm80", "attention_sm90")
+NAMES = ("gemm_cpu", "gemm_sm80", "attention_sm90", "attention_cpu")
 GEMM = """
 op gemm(a: {type}[m, k], w: {type}[k, n], bias: f32[n]) -> o: {type}[m, n]
   z[m, n] = sum[k](a[m, k] * w[k, n]) + bias[n]
   o[m, n] = z[m, n] * sigmoid(z[m, n])
 """
 ATTENTION = """
-op attention(q: f16[b, h, m, d=128], k: f16[b, h, n, d], v: f16[b, h, n, e=128])
-    -> o: f16[b, h, m, e]
+op attention(q: {type}[b, h, m, d], k: {type}[b, h, n, d], v: {type}[b, h, n, e])
+    -> o: {type}[b, h, m, e]
   s[b, h, m, n] = sum[d](q[b, h, m, d] * k[b, h, n, d]) / sqrt(|d|)
   p[b, h, m, n] = softmax[n](s[b, h, m, n] where n <= m + |n| - |m|)
   o[b, h, m, e] = sum[n](p[b, h, m, n] * v[b, h, n, e])
@@ -56,10 +56,10 @@ def gemm(m: int, n: int, k: int, dtype: str) -> Arrays:
     return {"a": a, "w": w, "bias": draw(n).astype(np.float32)}
 
 
-def attention(m: int, n: int) -> Arrays:
+def attention(m: int, n: int, d: int = 128, dtype: str = "float16") -> Arrays:
     draw = np.random.default_rng(m + 1000 * n).standard_normal
-    shapes = {"q": (1, 2, m, 128), "k": (1, 2, n, 128), "v": (1, 2, n, 128)}
-    return {name: draw(shape).astype(np.float16) for name, shape in shapes.items()}
+    shapes = {"q": (1, 2, m, d), "k": (1, 2, n, d), "v": (1, 2, n, d)}
+    return {name: draw(shape).astype(dtype) for name, shape in shapes.items()}
 
 
 def check(source: str, program: TileProgram, arrays: Arrays, sizes: Mapping[str, int]) -> None:
@@ -106,7 +106,14 @@ def test_gemm_on_tensor_cores(m: int, n: int, k: int) -> None:
 )
 def test_causal_attention_with_and_without_empty_rows(m: int, n: int) -> None:
     sizes = {"b": 1, "h": 2, "m": m, "n": n, "d": 128, "e": 128}
-    check(ATTENTION, kernel("attention_sm90"), attention(m, n), sizes)
+    check(ATTENTION.format(type="f16"), kernel("attention_sm90"), attention(m, n), sizes)
+
+
+@pytest.mark.parametrize(("m", "n"), [(47, 255), (48, 256), (49, 257), (1, 1), (100, 60)])
+def test_the_same_operator_row_by_row_on_the_cpu(m: int, n: int) -> None:
+    sizes = {"b": 1, "h": 2, "m": m, "n": n, "d": 64, "e": 64}
+    arrays = attention(m, n, 64, "float32")
+    check(ATTENTION.format(type="f32"), kernel("attention_cpu"), arrays, sizes)
 
 
 MASK = "select(n <= m + |n| - |m|, log2(exp(1)) / sqrt(|d|) * t, -inf)"

@@ -186,8 +186,7 @@ class Drawn:
                 operator = self.pick(["<", "<=", "==", "!=", ">"])
                 return f"({self.real(depth - 1)} {operator} {self.real(depth - 1)})"
             case 3:
-                # A chain prints as a conjunction; what it reads would be checked twice.
-                return f"(0 <= {self.pick(['s', 'w', self.position()])} < 4)"
+                return f"(0 <= {self.whole(depth - 1)} < 4)"
             case _:
                 return f"inside({self.position()}, |n|)"
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from decimal import Decimal
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -301,6 +302,7 @@ def test_a_value_is_neither_hashed_nor_compared_as_an_object() -> None:
             hash(value)
     assert isinstance(x == x, tc.Expr)
     assert repr(x * (i.size - 2)) == "<(i + 1) * (|i| - 2)>"
+    assert not hasattr(x, "shape")
 
 
 def test_operands_are_bound_by_position_or_name() -> None:
@@ -389,6 +391,12 @@ def test_defining_an_operator_needs_no_heavy_package() -> None:
     )
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert child.stdout.strip() == "[]"
+
+
+def test_no_public_name_is_a_module() -> None:
+    folder = Path(tc.__file__).parent
+    modules = {path.stem for path in folder.iterdir()}
+    assert not modules & set(tc.__all__), "importing the module would hide the name"
 
 
 def test_public_names_are_all_there() -> None:

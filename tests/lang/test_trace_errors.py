@@ -34,7 +34,7 @@ PROGRAMS = {
         "def relu(v):\n    return v if v > 0 else 0 * v\n\n"
         "def twice(v):\n    return relu(v) + relu(v)\n\n" + ONE + "    return twice(x[n]) * w\n"
     ),
-    "E111-for": ONE + "    return [v for v in x[n]][0]\n",
+    "E111-list": ONE + "    return list(x[n])[0]\n",
     "E111-sum": ONE + "    return x[n] / sum(x[n])\n",
     "E111-len": ONE + "    return x[n] / len(x)\n",
     "E112-float": ONE + "    return float(x[n]) + 1\n",
@@ -59,7 +59,7 @@ PROGRAMS = {
     "E114-ellipsis": ONE + "    return x[...] * w\n",
     "E114-other": "kept = []\n"
     + ONE
-    + '    kept.append(x)\n    return x[n]\nf.program\n\n@tc.op("z: f32[n] -> y: f32[n]")\n'
+    + '    kept.append(x)\n    return x[n] * w\nf.program\n\n@tc.op("z: f32[n] -> y: f32[n]")\n'
     "def f(z):\n    return z[n] + kept[0][n]\n",
     "E114-dtype": ONE + "    return tc.let[n](x[n], dtype=np.float16)[n]\n",
     "E114-index": ONE + "    return x[n] / tc.sum[n + 1](x[n])\n",
@@ -85,6 +85,8 @@ PROGRAMS = {
     "E118-itself": ONE + "    return f(x, w)\n",
     "E119-near": ONE + "    return tc.sofmax[n](x[n])\n",
     "E119-elsewhere": ONE + "    return tc.relu(x[n])\n",
+    "E119-shape": ONE + "    return x[n] / x.shape[0]\n",
+    "E119-method": ONE + "    return (x[n] * w).softmax(0)\n",
     "E106-index": 'a, b = tc.indices("a \u03b2")\n',
     "E108-name": ONE + '    return tc.let[n](x[n], name="a b")[n]\n',
     "E107-digits": ONE + f"    return x[n] * {10**41}\n",

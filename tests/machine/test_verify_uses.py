@@ -13,7 +13,7 @@ from tensorc.machine.machines import MACHINES
 from tensorc.machine.verify_uses import verify
 
 TEXTS = Path(__file__).parents[1] / "golden" / "tile"
-NAMES = ("gemm_cpu", "gemm_sm80", "attention_sm90")
+NAMES = ("gemm_cpu", "gemm_sm80", "attention_sm90", "attention_cpu")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -30,12 +30,13 @@ BELOW: dict[str, set[str]] = {
     "worker": {"passes"},
     "compiler": {"lang", "passes", "codegen", "runtime", "worker"},
     "operators": {"compiler"},
+    "contraction": {"compiler"},
     "verify": {"compiler"},
     "fuzz": {"lang", "compiler", "verify"},
     "commands": {"fuzz", "compiler", "operators", "verify"},
     "cli": {"commands"},
     "__main__": {"cli"},
-    "__init__": {"operators"},  # the public names, imported when first used
+    "__init__": {"operators", "contraction"},  # the public names, imported when first used
 }
 
 

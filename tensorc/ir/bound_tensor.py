@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from tensorc.ir import interpret_tensor, propagate, reductions
 from tensorc.ir.dtypes import F32, F64, DType
-from tensorc.ir.evaluate import Evaluator, decides, met, narrows, taken
+from tensorc.ir.evaluate import Evaluator
+from tensorc.ir.operands import decides, met, narrows, taken
 from tensorc.ir.propagate import Bounded
 from tensorc.ir.propagate_reductions import contracted, reduced
 from tensorc.ir.representable import representable
@@ -52,7 +53,8 @@ def bound_tensor(
     machine = Bounder({}, extents)
     interpret_tensor.load(machine, program, arrays)
     errors: dict[str, Array] = {}
-    for equation in program.equations:
+    done = interpret_tensor.last_reads(program)
+    for equation, dead in zip(program.equations, done, strict=True):
         tensor, made = equation.tensor, interpret_tensor.empty(machine, equation)
         error = np.zeros(made.shape)
         for part, found in interpret_tensor.solved(machine, equation, program):
@@ -62,6 +64,9 @@ def bound_tensor(
         inexact = tensor.dtype.floating or tensor.dtype.complex
         overflow = propagate.rounded(error, made, tensor.dtype) if inexact else error
         machine.errors[tensor.name] = overflow
+        for name in dead:
+            for table in (machine.tensors, machine.errors, errors):
+                table.pop(name, None)
     names = [output.tensor.name for output in program.outputs]
     return {name: Bounded(machine.tensors[name], errors[name]) for name in names}
 

@@ -18,21 +18,19 @@ import numpy as np
 
 from tensorc.ir import constants, elementwise, reductions
 from tensorc.ir.contract import ascending, contract
-from tensorc.ir.dtypes import BOOL, COMPLEX128, F32, F64, I32, INDEX, DType, settled, value_of
+from tensorc.ir.dtypes import BOOL, COMPLEX128, F32, F64, INDEX, DType, settled, value_of
 from tensorc.ir.exact import Pi, rational
-from tensorc.ir.functions import (
-    ALL,
-    ANY,
-    ARGMAX,
-    ARGMIN,
-    MAX,
-    MIN,
-    SUM,
-    Function,
-    Typing,
-    accumulator,
-)
 from tensorc.ir.node import postorder
+from tensorc.ir.operands import (
+    argument_types,
+    bits_of,
+    contraction,
+    decides,
+    met,
+    narrows,
+    taken,
+    taken_as,
+)
 from tensorc.ir.rounding import Array, nearest, numpy_dtype, round_exact, round_to
 from tensorc.ir.scopes import (
     Escape,
@@ -60,7 +58,6 @@ from tensorc.ir.tensor import (
     Select,
     Value,
     free_indices,
-    operand_types,
     resolved,
     value_type,
 )
@@ -250,7 +247,7 @@ class Evaluator:
         return self._cast(value, arg, dtype)
 
     def _bits(self, value: Array, arg: Expr, dtype: DType) -> Array:
-        stored = round_to(value, _storage(arg, dtype))
+        stored = round_to(value, bits_of(arg, dtype))
         return self.widened(stored.view(numpy_dtype(dtype)), dtype)
 
     # --- reads ----------------------------------------------------------------------------------
@@ -293,7 +290,7 @@ class Evaluator:
         """The two factors of a sum of products, where the products are many."""
         if not contraction(expr) or not isinstance(expr.body, Apply):
             return None
-        inner, (wanted, stored) = scope.enter(expr.indices, self.extents), _taken_as(expr)
+        inner, (wanted, stored) = scope.enter(expr.indices, self.extents), taken_as(expr)
         shape = tuple(self.extents[name] for name in expr.indices)
         a, b = (
             Reduction(self.value(arg, wanted, inner), None, wanted, stored, inner.depth, shape)
@@ -313,7 +310,7 @@ class Evaluator:
     def _reduction(self, expr: Reduce, scope: Scope) -> Reduction:
         """What a reduction works on."""
         inner = scope.enter(expr.indices, self.extents)
-        wanted, stored = _taken_as(expr)
+        wanted, stored = taken_as(expr)
         body = self.value(expr.body, wanted, inner)
         where = None if expr.where is None else self.value(expr.where, BOOL, inner)
         shape = tuple(self.extents[name] for name in expr.indices)
@@ -339,73 +336,3 @@ class Evaluator:
         if stored is not None and value_of(stored) is not stored:
             return self.widened(round_to(result, stored), stored)
         return result.astype(self.held(own), copy=False)
-
-
-_DECIDING = frozenset({Typing.COMPARISON, Typing.EQUALITY})
-
-
-def decides(function: Function) -> bool:
-    """Whether rounding decides the result: there a constant is as precise as what it meets."""
-    return function.typing in _DECIDING or function.name in ("floordiv", "mod")
-
-
-def met(value: Array, dtype: DType) -> Array:
-    """A constant with the precision of value type `dtype`, held in float64."""
-    return round_to(value, dtype).astype(np.float64)
-
-
-def taken(own: DType, wanted: DType) -> DType:
-    """The type in which a value of type `own` is computed: weak integers have no width where the
-    context is a subscript."""
-    return INDEX if wanted is INDEX and own.weak and own.integral else resolved(own, wanted)
-
-
-def argument_types(expr: Apply, wanted: DType) -> tuple[DType, ...]:
-    """`operand_types`, with integers without width where only positions and extents meet."""
-    types = [value_type(arg) for arg in expr.args]
-    weak = all(dtype.weak and dtype.integral for dtype in types)
-    if weak and expr.function.typing in _DECIDING:
-        return (INDEX,) * len(types)
-    if wanted is INDEX and value_type(expr).weak and value_type(expr).integral:
-        return tuple(taken(dtype, INDEX) for dtype in types)
-    return operand_types(expr, wanted)
-
-
-def narrows(wanted: DType, stored: DType) -> bool:
-    """Whether an accumulator of type `stored` rounds operands of value type `wanted`."""
-    inexact = wanted.floating or wanted.complex
-    return value_of(stored) is not stored or (inexact and stored.bits < wanted.bits)
-
-
-def _taken_as(expr: Reduce) -> tuple[DType, DType | None]:
-    """The type in which a reduction takes its body, and the storage type that it accumulates in."""
-    reducer, body = expr.reducer, value_type(expr.body)
-    if reducer in (ANY, ALL):
-        return BOOL, None
-    if reducer in (MAX, MIN, ARGMAX, ARGMIN):
-        return (I32 if body is BOOL else settled(body)), None
-    stored = accumulator(reducer, body, expr.dtype)
-    return resolved(body, value_of(stored)), stored
-
-
-def contraction(expr: Reduce) -> bool:
-    """Whether this is a sum of products of two factors in their own float type."""
-    body = expr.body
-    if expr.reducer is not SUM or expr.where is not None or not isinstance(body, Apply):
-        return False
-    wanted, stored = _taken_as(expr)
-    inexact = wanted.floating or wanted.complex
-    product = body.function.name == "mul" and len(body.args) == 2
-    return product and inexact and stored is wanted and value_type(body) is wanted
-
-
-def _storage(arg: Expr, dtype: DType) -> DType:
-    """The type as which `arg` is stored when its bits are taken as `dtype`."""
-    match arg:
-        case Read(tensor, _):
-            own = tensor.dtype
-        case Cast(stored, _) | Round(stored, _) | Bitcast(stored, _):
-            own = stored
-        case _:
-            own = settled(value_type(arg))
-    return own if own.bits == dtype.bits else settled(value_type(arg))

@@ -20,9 +20,10 @@ import numpy.typing as npt
 
 from tensorc.errors import ArgumentError, OutOfRange
 from tensorc.ir.dtypes import DType, value_of
-from tensorc.ir.evaluate import Evaluator, contraction
+from tensorc.ir.evaluate import Evaluator
 from tensorc.ir.functions import SOFTMAX
 from tensorc.ir.node import postorder
+from tensorc.ir.operands import contraction
 from tensorc.ir.rounding import Array, numpy_dtype, round_to
 from tensorc.ir.scopes import Escape, Found, Scope
 from tensorc.ir.source import Diagnostic, Place
@@ -70,14 +71,28 @@ def interpret(
 def run(
     machine: Evaluator, program: Program, arrays: Mapping[str, npt.ArrayLike]
 ) -> dict[str, Array]:
-    """Every tensor of the program."""
+    """The tensors of the program that are outputs, or that no equation reads."""
     load(machine, program, arrays)
-    for equation in program.equations:
+    for equation, done in zip(program.equations, last_reads(program), strict=True):
         made = empty(machine, equation)
         for part, found in solved(machine, equation, program):
             made[part] = hold(machine, found.value, equation.tensor.dtype)
         machine.tensors[equation.tensor.name] = made
+        for name in done:
+            del machine.tensors[name]
     return machine.tensors
+
+
+def last_reads(program: Program) -> list[set[str]]:
+    """For each equation the tensors that it is the last to read: memory to give back."""
+    outputs = {output.tensor.name for output in program.outputs}
+    seen, found = set[str](), list[set[str]]()
+    for equation in reversed(program.equations):
+        nodes = postorder((equation.body,))
+        read = {item.tensor.name for item in nodes if isinstance(item, Read)} - outputs
+        found.append(read - seen)
+        seen |= read
+    return found[::-1]
 
 
 def load(machine: Evaluator, program: Program, arrays: Mapping[str, npt.ArrayLike]) -> None:

@@ -104,12 +104,6 @@ def _check(number: int, item: Check) -> str:
     return f"check {number} {show_expr(item.read)} axis {item.axis}"
 
 
-def show_statement(item: Statement) -> str:
-    """One statement without its body, for messages."""
-    (first, *rest), *_ = _rows((item,), 0, {})
-    return " ".join([first, *(column for column in rest if column)])
-
-
 def _aligned(rows: list[Row]) -> Iterator[str]:
     """Rows as lines whose columns stand below each other."""
     widths = [

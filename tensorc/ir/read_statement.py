@@ -37,14 +37,23 @@ _ONTO: dict[str, Reducer] = {
     "add": SUM, "mul": PROD, "max": MAX, "min": MIN, "or": ANY, "and": ALL,
 }  # fmt: skip
 _FRAME = re.compile(r"([\w.]+?)(?:\.([AB]))?\(([\w' ]*); ?([\w' ]*)\)")
-_LINEAR = re.compile(r"(?:linear)?(?:\(([\w' ]+)\))?(?: ?swizzle (\d+))?")
+_BLOCKED = re.compile(r"blocked (\d{1,9}) x (\d{1,9})")
+_PANEL = re.compile(r"panel ([\w']+) (\d{1,9})")
+_LINEAR = re.compile(r"(?:linear)?(?:\(([\w' ]+)\))?(?: ?swizzle (\d{1,9}))?")
 _USE = re.compile(
     r"by (?P<name>[\w.]+)(?: \((?P<roles>[^)]*)\))?(?: exact (?P<exact>[\w' ]+?))?"
     r"(?: fill (?P<fill>\S+))?"
 )
-_ROLE = re.compile(r"(\w+): ([\w' ]+?)(?: x (\d+))?")
+_ROLE = re.compile(r"(\w+): ([\w' ]+?)(?: x (\d{1,9}))?")
 
 Column = tuple[str, int]  # a text and its offset
+
+
+def number(parser: Parser) -> int:
+    """Consume a count of lanes."""
+    if not re.fullmatch(r"\d{1,9}", parser.token.text):
+        parser.unexpected("a number of lanes")
+    return int(parser.next().text)
 
 
 class HasColumns(Protocol):
@@ -103,7 +112,9 @@ class Statements:
                 return self.loop(line, inner)
             case "each":
                 parser = self.text.parser(line.columns[0], 1)
-                return Each(*self.block(parser, line), self.body(inner))
+                index, block = self.block(parser)
+                parser.finish("by or the end of the line")
+                return Each(index, block, self.body(inner))
             case _ if inner:
                 self.text.fail(inner[0].columns[0], "only loops have deeper lines")
             case "store":
@@ -111,19 +122,17 @@ class Statements:
             case _:
                 return self.let(line)
 
-    def block(self, parser: Parser, line: HasColumns) -> tuple[str, int]:
+    def block(self, parser: Parser) -> tuple[str, int]:
         """NAME [by INT]."""
         name = parser.name("the name of an index").text
         if not parser.accept("by"):
             return name, 1
-        if not parser.token.text.isdigit():
-            self.text.fail(line.columns[0], "a number of lanes is expected after by")
-        return name, int(parser.next().text)
+        return name, number(parser)
 
     def loop(self, line: HasColumns, inner: Sequence[HasColumns]) -> Loop:
         """loop NAME [by INT] [in L..U] [full L..U] [down], then its carries and body."""
         parser = self.text.parser(line.columns[0], 1)
-        index, block = self.block(parser, line)
+        index, block = self.block(parser)
         size = extent(index)
         limits = self.range(parser, "in") or (polynomial(0), size)
         full = self.range(parser, "full") or (polynomial(0), size // block * block)
@@ -169,7 +178,7 @@ class Statements:
             while not parser.at("]"):
                 axis = parser.name("the name of an index").text
                 if parser.accept("="):
-                    axes[axis] = int(parser.next().text)
+                    axes[axis] = number(parser)
                 elif axis in self.names.sizes:
                     axes[axis] = self.names.sizes[axis]
                 else:
@@ -196,17 +205,16 @@ class Statements:
 
     def layout(self, text: str, axes: tuple[str, ...], column: Column) -> Layout:
         """The layout that `print_tile.layout` prints."""
-        words = text.split()
-        if not words:
+        if not text:
             return Strided()
         if found := _FRAME.fullmatch(text):
             atom, which, *groups = found.groups()
             rows, columns = (tuple(group.split()) for group in groups)
             return Operand(atom, which, rows, columns) if which else Frame(atom, rows, columns)
-        if words[0] == "blocked" and len(words) == 4:
-            return Blocked(int(words[1]), int(words[3]))
-        if words[0] == "panel" and len(words) == 3:
-            return Panel(words[1], int(words[2]))
+        if found := _BLOCKED.fullmatch(text):
+            return Blocked(int(found[1]), int(found[2]))
+        if found := _PANEL.fullmatch(text):
+            return Panel(found[1], int(found[2]))
         if found := _LINEAR.fullmatch(text):
             order, swizzle = found.groups()
             return Linear(tuple(order.split()) if order else axes, int(swizzle or 0))

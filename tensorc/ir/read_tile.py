@@ -23,7 +23,7 @@ from typing import NoReturn
 from tensorc.errors import NotationError
 from tensorc.ir.expression import Parser
 from tensorc.ir.polynomial import Polynomial, extent
-from tensorc.ir.read_statement import COLUMNS, Statements
+from tensorc.ir.read_statement import COLUMNS, Statements, number
 from tensorc.ir.source import Diagnostic, Range, Source
 from tensorc.ir.tensor import Check, Declaration, Read, Table, Tensor
 from tensorc.ir.tile import Block, Kernel, TileProgram
@@ -245,7 +245,7 @@ class _Program:
         """NAME [by INT], ..."""
         while True:
             name = parser.name("the name of an index").text
-            size = int(parser.next().text) if parser.accept("by") else 1
+            size = number(parser) if parser.accept("by") else 1
             yield Block(name, size)
             if not parser.accept(","):
                 parser.finish()
@@ -254,13 +254,14 @@ class _Program:
     def check(self, line: Line, names: Names) -> None:
         """INT READ axis INT."""
         parser = self.text.parser(line.columns[0], 1)
-        number = parser.next().text
+        place = number(parser)
         read = names.expr(parser.expression())
         parser.expect("axis")
-        axis = parser.next().text
-        if not isinstance(read, Read) or not (number + axis).isdigit():
+        axis = number(parser)
+        parser.finish()
+        if not isinstance(read, Read):
             self.text.fail(line.columns[0], "check INT READ axis INT is expected")
-        self.checks[int(number)] = Check(read, int(axis))
+        self.checks[place] = Check(read, axis)
 
 
 def _listed(parser: Parser, opening: str = "[", closing: str = "]") -> Iterator[None]:

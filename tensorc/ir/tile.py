@@ -18,8 +18,8 @@ statement whose lanes outside are not neutral is guarded first, by a `select` ma
 
 In bounds of loops `Symbol(i, "base")`, printed `base(i)`, is the base of an enclosing block of i.
 
-A carried tile may have the loop's own index as an axis: one running value per lane. After the loop
-that axis counts lanes, not positions, and the only thing to do with it is to reduce it.
+A carried tile may have the loop's own index as an axis: one running value per lane. Outside the
+loops of an index its axis counts lanes and has no positions; such running values are reduced there.
 """
 
 from __future__ import annotations

@@ -54,6 +54,7 @@ class Scope:
 
     kernel: Kernel
     extents: Mapping[str, Polynomial]
+    constants: frozenset[str]
     whole: Mapping[str, int]
     blocks: dict[str, int] = field(default_factory=dict[str, int])
     tiles: dict[str, Tile] = field(default_factory=dict[str, Tile])
@@ -344,6 +345,8 @@ def _bound_faults(limit: Polynomial, scope: Scope) -> Iterator[str]:
     for symbol in sorted(symbols(limit), key=str):
         if symbol.kind == "extent" and symbol.name not in scope.extents:
             yield f"T19: {symbol} is no extent"
+        if symbol.kind == "parameter" and symbol.name not in scope.constants:
+            yield f"T19: {symbol.name} is no const parameter"
         if symbol.kind == "base" and symbol.name not in scope.blocks:
             yield f"T19: {symbol.name} is bound by no enclosing block"
         if symbol.kind == "index":

@@ -26,8 +26,9 @@ Into and onto
  T16 a value whose storage was reused is not read any more; a reduction does not read it at all
 Edges and full ranges
  T17 a guard is a `select` on positions, extents and parameters at the root of its statement
- T18 a guard's indices are axes of its statement
- T19 bounds are made of extents, parameters, bases of enclosing blocks, and reads at such bases
+ T18 the condition of a guard depends on the indices whose edges it guards
+ T19 sizes are made of extents and const parameters, bounds also of bases of enclosing blocks and of
+     reads at such bases
  T20 `Seen` counts an enclosing loop
 Each
  T21 every tile defined in `Each` has its index as an axis, no statement in it reduces that index,
@@ -49,6 +50,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tensorc.ir.names import RESERVED
+from tensorc.ir.polynomial import Symbol, symbols
 from tensorc.ir.tile import WORDS, Each, Kernel, Let, Loop, Statement, Store, Tile, TileProgram
 from tensorc.ir.verify_statement import Scope, let_faults, loop_faults, store_faults
 from tensorc.ir.verify_storage import storage_faults
@@ -57,7 +59,7 @@ from tensorc.ir.walk_tile import statements, tiles, whole
 
 def verify(program: TileProgram) -> list[str]:
     """All faults of `program`, each with its number, kernel and statement; empty if it is right."""
-    faults = [*_distinct(program), *_workspaces(program)]
+    faults = [*_distinct(program), *_sizes(program), *_workspaces(program)]
     for kernel in program.kernels:
         faults += [f"{kernel.name}: {fault}" for fault in _kernel(program, kernel)]
     return faults
@@ -73,6 +75,23 @@ def _distinct(program: TileProgram) -> Iterator[str]:
     for name, count in Counter(kernel.name for kernel in program.kernels).items():
         if count > 1:
             yield f"T1: kernel {name} is defined {count} times"
+
+
+def _sizes(program: TileProgram) -> Iterator[str]:
+    """T19, the part about sizes."""
+    tensors = [item.tensor for item in (*program.parameters, *program.outputs, *program.tables)]
+    sizes = [(name, size) for name, size in program.extents]
+    sizes += [(t.name, size) for t in (*tensors, *program.workspaces) for size in t.shape]
+    known = {Symbol(name, "extent") for name, _ in program.extents}
+    known |= {Symbol(name, "parameter") for name in constants(program)}
+    for name, size in sizes:
+        for symbol in sorted(symbols(size) - known, key=str):
+            yield f"T19: {name}: a size is not made of {symbol}"
+
+
+def constants(program: TileProgram) -> frozenset[str]:
+    """The parameters of which sizes and bounds may be made."""
+    return frozenset(item.tensor.name for item in program.parameters if item.const)
 
 
 def _workspaces(program: TileProgram) -> Iterator[str]:
@@ -98,7 +117,7 @@ def _workspaces(program: TileProgram) -> Iterator[str]:
 def _kernel(program: TileProgram, kernel: Kernel) -> Iterator[str]:
     yield from _names(program, kernel)
     yield from _tensors(kernel)
-    scope = Scope(kernel, program.extent_of, whole(kernel))
+    scope = Scope(kernel, program.extent_of, constants(program), whole(kernel))
     for block in kernel.grid:
         if block.size < 1:
             yield f"T7: grid {block.index} by {block.size}"

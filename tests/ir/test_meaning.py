@@ -136,6 +136,10 @@ def one(signature: str, body: str, *arrays: npt.ArrayLike, rounded: bool = False
         ("a: f64[i]) -> y: f64[i]", "a[i] * 1e100", [[1e-310]], [1e-310 * 1e100]),  # BL110
         ("a: f32[i]) -> y: f32[i]", "exp2(a[i])", [[-127.0, -149.0]], [2.0**-127, 2.0**-149]),
         ("a: f32[i]) -> y: f32[i]", "5 * tanh(a[i] / 5)", [[1e30, -1e30]], [5.0, -5.0]),  # BL088
+        ("a: i32[i=12]) -> y: i32[i]", "a[i % 6 % 4]", [np.arange(12)],
+         [i % 6 % 4 for i in range(12)]),  # BL062: divisors that do not nest
+        ("a: f32[i]) -> y: f32[i]", "sum[j=2](softmax[j](log(-1.0) + j)) + a[i]", [[0.0]],
+         [NAN]),  # BL078
         ("a: i32[i]) -> y: i32[i]", "a[i] ^ a[i]", [[7, -3]], [0, 0]),
     ],
     ids=lambda item: item if isinstance(item, str) else "",

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -64,6 +65,7 @@ from tensorc.ir.tile import (
     Use,
 )
 from tensorc.ir.verify_tile import verify
+from tensorc.machine.verify_uses import verify as verify_uses
 
 T = TypeVar("T")
 EXAMPLES = 1000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 100
@@ -371,3 +373,42 @@ def test_faults_of_a_text_are_told(text: str, message: str) -> None:
     with pytest.raises(NotationError) as caught:
         read(text)
     assert message in str(caught.value)
+
+
+TEXTS = [path.read_text() for path in sorted((Path(__file__).parents[1] / "golden/tile").iterdir())]
+PIECES = (
+    "",
+    " ",
+    "  ",
+    "\n",
+    "(",
+    ")",
+    "[",
+    "]",
+    "x",
+    "9",
+    "0",
+    "'",
+    "by",
+    "..",
+    ",",
+    "|",
+    "-",
+    "é",
+)
+
+
+@settings(max_examples=5 * EXAMPLES, deadline=None)
+@given(st.sampled_from(TEXTS), st.data())
+def test_damaged_texts_are_refused_in_order(text: str, data: st.DataObject) -> None:
+    """What is not refused as a text is a program, which may be verified and printed."""
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        stop = min(len(text), start + data.draw(st.integers(0, 12)))
+        text = text[:start] + data.draw(st.sampled_from(PIECES)) + text[stop:]
+    try:
+        program = read(text)
+    except NotationError:
+        return
+    assert all(isinstance(fault, str) for fault in (*verify(program), *verify_uses(program)))
+    assert show(program)

@@ -18,7 +18,7 @@ from tensorc.lang.parse import parse_file
 from tests.lang.grammar_oracle import oracle
 from tests.lang.structure import statement, table
 
-COUNT = 20_000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 1500
+COUNT = 20_000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 1000
 HEADER = "op f() -> y: f32\n"
 
 NAMES = "a b x y n k m i tok max sum bitcast init e by unit seen".split()

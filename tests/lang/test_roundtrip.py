@@ -20,7 +20,7 @@ from tensorc.lang.check import check
 from tensorc.lang.parse import parse_file, read_source
 from tensorc.passes.canonicalise import canonicalise
 
-COUNT = 5000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 400
+COUNT = 5000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 240
 PROGRAMS = Path(__file__).parent.parent / "programs"
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 

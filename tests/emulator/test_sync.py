@@ -246,6 +246,5 @@ def test_registers_move() -> None:
     much = text.replace("dec<40>", "dec<120>").replace("inc<216>", "inc<256>")
     reports = told("sm_90a", much, [out], threads=256)
     assert "setmaxnreg.inc to 256 registers; the pool has" in reports
-    assert "registers: setmaxnreg.inc" in told(
-        "sm_90a", text.replace("inc<216>", "inc<32>"), [out], threads=256
-    )
+    more = text.replace("dec<40>", "dec<136>")
+    assert "registers: setmaxnreg.dec to 136" in told("sm_90a", more, [out], threads=256)

@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tensorc.errors import NotationError
+from tensorc.fuzz.generate import generate
+from tensorc.ir.choose import RandomChooser
 from tensorc.ir.dtypes import BF16, F16, F32, I32, INTEGER, REAL, DType
 from tensorc.ir.functions import FUNCTIONS, MAX, MIN, PROD, SUM
 from tensorc.ir.polynomial import (
@@ -66,6 +68,8 @@ from tensorc.ir.tile import (
 )
 from tensorc.ir.verify_tile import verify
 from tensorc.machine.verify_uses import verify as verify_uses
+from tensorc.passes.canonicalise import canonicalise
+from tensorc.passes.lower import lower
 
 T = TypeVar("T")
 EXAMPLES = 1000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 100
@@ -330,6 +334,15 @@ def test_printed_programs_read_back(program: TileProgram) -> None:
 @given(programs())
 def test_what_is_right_has_no_fault(program: TileProgram) -> None:
     assert verify(program) == [], show(program)
+
+
+@pytest.mark.parametrize("seed", range(EXAMPLES // 2))
+def test_lowered_programs_are_right_and_read_back(seed: int) -> None:
+    """Random operators, one kernel for each equation, by the instructions of a CPU."""
+    program = canonicalise(generate(RandomChooser(seed)).program)
+    lowered = lower(program, 16, {}, "avx512")
+    assert verify(lowered) + verify_uses(lowered) == []
+    assert read(show(lowered)) == lowered
 
 
 def test_a_check_stands_in_the_kernel_that_makes_it() -> None:

@@ -9,15 +9,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tensorc.errors import NotationError
+from tensorc.errors import BrokenInvariant, NotationError
 from tensorc.fuzz.generate import generate
 from tensorc.ir.choose import RandomChooser
 from tensorc.ir.dtypes import BF16, F16, F32, I32, INTEGER, REAL, DType
 from tensorc.ir.functions import FUNCTIONS, MAX, MIN, PROD, SUM
+from tensorc.ir.interpret_tile import interpret
 from tensorc.ir.polynomial import (
     Opaque,
     Polynomial,
@@ -334,6 +336,19 @@ def test_printed_programs_read_back(program: TileProgram) -> None:
 @given(programs())
 def test_what_is_right_has_no_fault(program: TileProgram) -> None:
     assert verify(program) == [], show(program)
+
+
+@settings(max_examples=EXAMPLES // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(programs(), st.integers(1, 9))
+def test_any_program_runs_or_breaks_an_invariant(program: TileProgram, size: int) -> None:
+    """Random subscripts leave tensors and random bounds extents; nothing else goes wrong."""
+    x = np.arange(size * 5, dtype=np.float16).reshape(size, 5)
+    arrays, sizes = {"x": x, "p": np.int32(2)}, {"i": size, "j": 5}
+    try:
+        interpret(program, arrays, sizes)
+    except BrokenInvariant:
+        with pytest.raises(BrokenInvariant):
+            interpret(program, arrays, sizes, np.random.default_rng(size))
 
 
 @pytest.mark.parametrize("seed", range(EXAMPLES // 2))

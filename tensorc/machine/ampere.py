@@ -1,4 +1,4 @@
-"""sm_80 and sm_89: products of warps on the tensor core, cp.async into shared memory, ldmatrix from it.
+"""sm_80 and sm_89: products of warps on the tensor core, fed by cp.async and ldmatrix.
 
 Fragments are those of the atom `m16n8` (PTX ISA, mma.m16n8k16), see `fragments`. All shapes are
 those of 16-bit operands with f32 sums.

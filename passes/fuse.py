@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations
 
-from tensorc.ir.functions import FUNCTIONS, MAX, MIN, SUM
-from tensorc.ir.node import Node, fields_of, postorder
+from tensorc.ir.functions import MAX, MIN, SUM
+from tensorc.ir.node import postorder
 from tensorc.ir.plan import Pass, Plan, PlannedKernel, State
-from tensorc.ir.polynomial import Polynomial, Symbol, evaluate
+from tensorc.ir.polynomial import Polynomial, Symbol, evaluate, symbols
 from tensorc.ir.tensor import (
     Equation,
     Expr,
@@ -38,6 +38,7 @@ from tensorc.ir.tensor import (
 )
 from tensorc.passes.delay import delay
 from tensorc.passes.inline import Inliner, Unfused
+from tensorc.passes.reach import below, needed, outside
 from tensorc.passes.rebase import Rebase
 
 _CUTS = 4  # intermediates that may be stored: every subset of them is estimated
@@ -89,23 +90,41 @@ def _candidates(program: Program) -> tuple[str, ...]:
 
 
 def _groups(program: Program, stored: Iterable[str]) -> list[list[Equation]]:
-    """Stored equations by kernel: those of one grid together, unless one needs what another
-    kernel stores."""
+    """Stored equations by kernel: those of one grid together, and those of part of it that share
+    a reduction, unless one needs what another kernel stores."""
     kept = {item.tensor.name for item in program.outputs} | set(stored)
     needs = _needs(program, kept)
+    inliner = Inliner(program, kept)
     groups: list[list[Equation]] = []
     for item in program.equations:
         if item.tensor.name not in kept:
             continue
-        own = needs[item.tensor.name]
         for group in groups:
             names = {other.tensor.name for other in group}
-            if group[0].indices == item.indices and own <= names:
+            if needs[item.tensor.name] <= names and _together(item, group, inliner):
                 group.append(item)
                 break
         else:
             groups.append([item])
     return groups
+
+
+def _together(item: Equation, group: list[Equation], inliner: Inliner) -> bool:
+    grid = set(grid_of(group))
+    if item.indices == grid_of(group):
+        return True
+    nested = set(item.indices) <= grid or grid <= set(item.indices)
+    return nested and bool(_shared(item, inliner) & {r for e in group for r in _shared(e, inliner)})
+
+
+def _shared(item: Equation, inliner: Inliner) -> set[Reduce]:
+    body = inliner.inlined(item.body)
+    return {node for node in postorder([body]) if isinstance(node, Reduce)}
+
+
+def grid_of(group: Sequence[Equation]) -> tuple[str, ...]:
+    """The indices of the outputs of a kernel: those of the largest one."""
+    return max((item.indices for item in group), key=len)
 
 
 def _needs(program: Program, kept: set[str]) -> dict[str, set[str]]:
@@ -118,9 +137,7 @@ def _needs(program: Program, kept: set[str]) -> dict[str, set[str]]:
     return found
 
 
-def _expressions(
-    program: Program, stored: Iterable[str]
-) -> tuple[list[list[Equation]], Inliner]:
+def _expressions(program: Program, stored: Iterable[str]) -> tuple[list[list[Equation]], Inliner]:
     """Kernels' outputs with bodies over parameters and stored tensors, factors pulled out."""
     kept = {item.tensor.name for item in program.outputs} | set(stored)
     groups = _groups(program, stored)
@@ -146,42 +163,22 @@ def _planned(program: Program, stored: tuple[str, ...], note: tuple[str, ...]) -
     kernels: list[PlannedKernel] = []
     for group in groups:
         roots = [item.body for item in group]
-        made = passes(roots, frozenset(group[0].indices), inliner.extents, inliner.moved)
-        kernels.append(PlannedKernel(tuple(group), group[0].indices, tuple(made)))
+        grid = grid_of(group)
+        made = passes(roots, frozenset(grid), inliner.extents, inliner.moved)
+        kernels.append(PlannedKernel(tuple(group), grid, tuple(made)))
     exprs = [item.body for group in groups for item in group]
     for kernel in kernels:
         exprs += [state.body for item in kernel.passes for state in item.states]
-    marked = [(name, size) for name, size in inliner.extents.items() if "@" not in name]
-    return Plan(tuple(kernels), stored, tuple(marked), inliner.checks(exprs), note)
+    used = {name for name, _ in program.extents} | _names(exprs)
+    extents = tuple(item for item in inliner.extents.items() if item[0] in used)
+    return Plan(tuple(kernels), stored, extents, inliner.checks(exprs), note)
+
+
+def _names(exprs: Iterable[Expr]) -> set[str]:
+    return {node.index for node in postorder(exprs) if isinstance(node, Position)}
 
 
 # --- passes -------------------------------------------------------------------------------------
-
-
-def needed(roots: Iterable[Node], known: Callable[[Node], bool]) -> list[Reduce]:
-    """Reductions inside `roots`, inner ones first; what is `known` is not entered."""
-    seen: dict[Node, None] = {}
-
-    def visit(item: Node) -> None:
-        if item in seen or known(item):
-            return
-        for child in _children(item):
-            visit(child)
-        seen[item] = None
-
-    for root in roots:
-        visit(root)
-    return [item for item in seen if isinstance(item, Reduce)]
-
-
-def _children(item: Node) -> list[Node]:
-    found: list[Node] = []
-    for value in fields_of(item):
-        if isinstance(value, Expr):
-            found.append(value)
-        elif isinstance(value, tuple):
-            found += [part for part in value if isinstance(part, Expr)]
-    return found
 
 
 def passes(
@@ -189,17 +186,19 @@ def passes(
     bound: frozenset[str],
     extents: Mapping[str, Polynomial],
     moved: Moved,
-    known: Callable[[Node], bool] = lambda item: False,
+    known: Callable[[Expr], bool] | None = None,
 ) -> list[Pass]:
     """The reductions in `roots` whose free indices are `bound`, dealt to passes in order."""
-    waiting = [item for item in needed(roots, known) if free_indices(item) <= bound]
+    waiting = [item for item in needed(roots, known or _nothing) if free_indices(item) <= bound]
     done: set[Reduce] = set()
     made: list[Pass] = []
     counts: dict[tuple[Polynomial, ...], int] = {}
     letters: dict[str, int] = {}
     while waiting:
         classes = dict.fromkeys(_class(item, extents) for item in waiting)
-        options = [_Filling(c, waiting, done, extents, moved, dict(letters)).filled() for c in classes]
+        options = [
+            _Filling(c, waiting, done, extents, moved, dict(letters)).filled() for c in classes
+        ]
         chosen = max(options, key=lambda item: len(item.states))
         key = tuple(extents[index] for index in chosen.indices)
         made.append(replace(chosen, number=counts.get(key, 0)))
@@ -229,8 +228,8 @@ class _Filling:
         self.letters = letters
 
     def _indices(self) -> tuple[str, ...]:
-        """Names that no member binds inside, the outermost member's first."""
-        for item in reversed(self.members):
+        """Names that no member binds inside, short ones first."""
+        for item in sorted(self.members, key=lambda m: (*map(len, m.indices), m.indices)):
             if not any(self._captures(other, item.indices) for other in self.members):
                 return item.indices
         raise Unfused("no common name for the index of a pass")
@@ -244,11 +243,13 @@ class _Filling:
         for item in self.members:
             if self._ready(item):
                 self._join(self._state(item), 0)
-        return Pass(0, self.indices, tuple(self.solver.states), tuple(self.solver.shifts))
+        return Pass(
+            0, self.indices, tuple(self.solver.terms.states), tuple(self.solver.terms.shifts)
+        )
 
     def _ready(self, item: Reduce) -> bool:
         """Everything that the reduction needs is computed before the pass or in it."""
-        inside = {state.reduce for state in self.solver.states}
+        inside = {state.reduce for state in self.solver.terms.states}
         needs = {n for n in postorder(_parts(item)) if n in self.waiting and n is not item}
         return needs <= inside | self.done
 
@@ -258,21 +259,24 @@ class _Filling:
         }
         where = None if item.where is None else self.moved(item.where, names)
         letter = "r" if item.reducer in (MAX, MIN) else "s" if item.reducer is SUM else "t"
-        own = sum(state.name.startswith(letter) for state in self.solver.states)
+        own = sum(state.name.startswith(letter) for state in self.solver.terms.states)
         name = f"{letter}{self.letters.get(letter, 0) + own + 1}"
         return State(name, item, self.moved(item.body, names), where)
 
     def _join(self, state: State, depth: int) -> bool:
         if len(self.indices) > 1:
-            if not any(other.reduce in postorder(_parts(state.reduce)) for other in self.solver.states):
-                self.solver.states.append(state)
+            if not any(
+                other.reduce in postorder(_parts(state.reduce))
+                for other in self.solver.terms.states
+            ):
+                self.solver.terms.states.append(state)
             return True
         made, missing = self.solver.moved(state)
         if made is None and missing and depth < 3 and self._carried(missing, depth):
             made, _ = self.solver.moved(self._state(state.reduce))
         if made is None:
             return False
-        self.solver.states.append(made)
+        self.solver.terms.states.append(made)
         return True
 
     def _carried(self, missing: Sequence[Reduce], depth: int) -> bool:
@@ -282,6 +286,11 @@ class _Filling:
 
 def _parts(item: Reduce) -> tuple[Expr, ...]:
     return (item.body,) if item.where is None else (item.body, item.where)
+
+
+def _nothing(item: Expr) -> bool:
+    """Nothing is known yet."""
+    return False
 
 
 # --- cost ---------------------------------------------------------------------------------------
@@ -304,10 +313,10 @@ def _work(group: Sequence[Equation], sizes: Mapping[str, int]) -> float:
     """Operations: a reduction's body once for each point of its own free indices, of its
     indices, and of those grid indices that are walked outside."""
     roots = [item.body for item in group]
-    outer = set(group[0].indices)
+    outer = set(grid_of(group))
     inside = in_tile(group, sizes)
     total = 0.0
-    for item in needed(roots, lambda node: False):
+    for item in needed(roots, _nothing):
         around = (outer - ({inside} if inside else set())) | free_indices(item)
         points = math.prod(sizes[index] for index in {*around, *item.indices})
         total += points * operations(item.body)
@@ -317,9 +326,9 @@ def _work(group: Sequence[Equation], sizes: Mapping[str, int]) -> float:
 def in_tile(group: Sequence[Equation], sizes: Mapping[str, int]) -> str | None:
     """The grid index that lies whole in a tile, so that reductions which lack it are computed
     once for all of it: the one for which that saves most."""
-    indices = group[0].indices
+    indices = grid_of(group)
     saved: dict[str, float] = {}
-    for item in needed([e.body for e in group], lambda node: False):
+    for item in needed([e.body for e in group], _nothing):
         if not free_indices(item) <= set(indices):
             continue
         points = math.prod(sizes[i] for i in {*item.indices, *free_indices(item)})
@@ -331,22 +340,8 @@ def in_tile(group: Sequence[Equation], sizes: Mapping[str, int]) -> str | None:
 
 def operations(expr: Expr) -> int:
     """Scalar operations of one element, outside reductions."""
-    inner = needed_nodes(expr)
-    return max(1, sum(1 for node in inner if not isinstance(node, Read | Position | Reduce)))
-
-
-def needed_nodes(expr: Expr) -> set[Node]:
-    """Every function, select or cast outside reductions, and the reads."""
-    seen: set[Node] = set()
-    stack: list[Node] = [expr]
-    while stack:
-        item = stack.pop()
-        if item in seen or not isinstance(item, Expr):
-            continue
-        seen.add(item)
-        if not isinstance(item, Reduce):
-            stack += _children(item)
-    return {node for node in seen if _children(node)}
+    plain = [item for item in outside(expr) if below(item) and not isinstance(item, Read)]
+    return max(1, len(plain))
 
 
 def _bytes(group: Sequence[Equation], program: Program, hints: Mapping[str, int]) -> float:
@@ -363,10 +358,5 @@ def size_in_bytes(tensor: Tensor, hints: Mapping[str, int]) -> float:
 
 
 def _value(size: Polynomial, known: Mapping[Symbol, int]) -> int:
-    from tensorc.ir.polynomial import symbols
-
-    every = {**{symbol: _GUESS for symbol in symbols(size)}, **known}
+    every = {**dict.fromkeys(symbols(size), _GUESS), **known}
     return evaluate(size, every)
-
-
-__all__ = ["FUNCTIONS", "fuse", "in_tile", "needed", "passes", "sizes_of"]

@@ -170,8 +170,9 @@ class Inliner:
         for (size, _), marked in sorted(self._names.items(), key=lambda item: -item[0][1]):
             stem = self._first[size]
             name, number = stem, 1
-            while name in used or self.extents.get(name, self.extents[marked]) is not (
-                self.extents[marked]
+            while (
+                name in used
+                or self.extents.get(name, self.extents[marked]) is not (self.extents[marked])
             ):
                 number += 1
                 name = f"{stem}_{number}"

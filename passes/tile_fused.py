@@ -27,9 +27,9 @@ from dataclasses import dataclass, field
 from tensorc.ir.affine import is_whole
 from tensorc.ir.dtypes import REAL, DType, settled, value_of
 from tensorc.ir.functions import ANY, FUNCTIONS, MAX, PROD, SUM, accumulator
-from tensorc.ir.node import Node, children, postorder, rebuild
+from tensorc.ir.node import Node, postorder, rebuild
 from tensorc.ir.plan import Pass, Plan, PlannedKernel, State
-from tensorc.ir.polynomial import Polynomial, extent, polynomial
+from tensorc.ir.polynomial import Polynomial, polynomial
 from tensorc.ir.ranges import Ranges, Verdict
 from tensorc.ir.tensor import (
     Apply,
@@ -63,17 +63,21 @@ from tensorc.ir.tile import (
     TileProgram,
     Use,
 )
+from tensorc.passes.bounds import bounds
 from tensorc.passes.canonicalise import call, integer
 from tensorc.passes.contiguity import Along, Units, lanes_of, stride_class
-from tensorc.passes.fuse import Moved, in_tile, needed, passes, sizes_of
+from tensorc.passes.fuse import Moved, in_tile, passes, sizes_of
 from tensorc.passes.inline import Inliner, Unfused
 from tensorc.passes.lower import identity
+from tensorc.passes.reach import below, needed
 
 VECTOR = Use("vector")
-LONG, WIDE = 128, 64  # lanes of a pass with short rows, and of one whose tiles have two axes
+LONG, WIDE = 256, 64  # lanes of a pass with short rows, and of one whose tiles have two axes
 WHOLE = 4096  # lanes of a grid index that lies whole in a tile, at most
 REGISTERS = 512  # elements of a tile that may lie in registers
-_COSTLY = frozenset("exp exp2 log log2 div tanh sigmoid sqrt rsqrt erf sin cos pow expm1 log1p".split())
+_COSTLY = frozenset(
+    "exp exp2 log log2 div tanh sigmoid sqrt rsqrt erf sin cos pow expm1 log1p".split()
+)
 _JOIN = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 
 
@@ -124,6 +128,7 @@ class Emission:
         self.taken = {*extents, *(item.tensor.name for item in named)}
         self.scopes = [_Scope()]
         self.bound: dict[str, int] = {}  # index to lanes, outermost first
+        self.grid: tuple[str, ...] = ()
         self.moved: Moved = Inliner(program, ()).moved
 
     # --- the kernel -----------------------------------------------------------------------------
@@ -132,6 +137,7 @@ class Emission:
         roots = [output.body for output in item.outputs]
         self._reads_stay_inside(roots, item.grid)
         grid, whole, late = self._grid(item)
+        self.grid = tuple(block.index for block in grid)
         self.bound = {block.index: block.size for block in grid} | whole
         self.level(roots)
         for output in item.outputs:
@@ -141,14 +147,12 @@ class Emission:
         (scope,) = self.scopes
         return Kernel(writes[0].name, tuple(reads), writes, grid, tuple(scope.statements))
 
-    def _grid(
-        self, item: PlannedKernel
-    ) -> tuple[tuple[Block, ...], dict[str, int], str | None]:
+    def _grid(self, item: PlannedKernel) -> tuple[tuple[Block, ...], dict[str, int], str | None]:
         """Blocks of the grid, the index whole in a tile, and the index walked by a loop around
         the stores."""
         group = list(item.outputs)
         inner = in_tile(group, self.sizes)
-        top = [n for n in needed([e.body for e in group], lambda n: False)
+        top = [n for n in needed([e.body for e in group], _nothing)
                if free_indices(n) <= set(item.grid)]  # fmt: skip
         if inner is None:
             lane = self._lane(item, top)
@@ -163,7 +167,7 @@ class Emission:
 
     def _lane(self, item: PlannedKernel, top: Sequence[Reduce]) -> str | None:
         """The grid index along vectors, where no reduction should be."""
-        (first, *_) = item.outputs
+        first = max(item.outputs, key=lambda output: len(output.indices))
         written = Read(first.tensor, tuple(Position(index) for index in first.indices))
         inner = [i for n in top for i in n.indices]
         return lanes_of(first.indices, inner, first.body, written, self.units)
@@ -185,14 +189,8 @@ class Emission:
 
     def _store(self, output: Equation, body: Expr, subscripts: tuple[Expr, ...]) -> None:
         value = self.flat(body)
-        once = tuple(i for i, n in self.bound.items() if i not in output.indices and (
-            i in self.grid_indices))  # fmt: skip
+        once = tuple(index for index in self.grid if index not in output.indices)
         self.emit(Store(output.tensor, subscripts, value, None, once, VECTOR, ()))
-
-    @property
-    def grid_indices(self) -> frozenset[str]:
-        """Grid indices that an output may lack; groups have equal grids."""
-        return frozenset()
 
     def _reads_stay_inside(self, roots: Sequence[Expr], grid: Iterable[str]) -> None:
         """Values are computed ahead of the conditions that select them, so every read must stay
@@ -215,7 +213,15 @@ class Emission:
         judge = Ranges(self.extents, free_indices(read))
         return all(
             judge.judge(item, size).verdict is Verdict.PROVED
+            or self._decided(judge.integers.polynomial(item), size)
             for item, size in zip(read.subscripts, read.tensor.shape, strict=True)
+        )
+
+    def _decided(self, value: Polynomial, limit: Polynomial) -> bool:
+        """Whether a condition that holds at every point, or else no call runs, says so."""
+        return any(
+            item.value is value and item.limit is limit and not item.guards
+            for item in self.program.conditions
         )
 
     # --- scopes ---------------------------------------------------------------------------------
@@ -227,15 +233,16 @@ class Emission:
         self.scopes.append(_Scope())
         self.bound.update(indices)
 
-    def close(self, index: str, block: int, carries: tuple[Carry, ...]) -> None:
+    def close(
+        self, index: str, block: int, carries: tuple[Carry, ...],
+        limits: tuple[Polynomial, Polynomial] | None = None,
+    ) -> None:  # fmt: skip
         scope = self.scopes.pop()
         del self.bound[index]
-        size = extent(index) if self.extents[index] is extent(index) else self.extents[index]
+        size = self.extents[index]
+        lower, upper = limits or (polynomial(0), size)
         full = (polynomial(0), size // block * block)
-        loop = Loop(
-            index, block, polynomial(0), size, full, carries, tuple(scope.statements)
-        )  # fmt: skip
-        self.emit(loop)
+        self.emit(Loop(index, block, lower, upper, full, carries, tuple(scope.statements)))
 
     def known(self, item: Node) -> Expr | None:
         for scope in reversed(self.scopes):
@@ -256,26 +263,27 @@ class Emission:
         """The loops of a pass; afterwards its reductions are known."""
         *outer, last = item.indices
         block = self._block(item, last)
+        limits = bounds(item, block, self.bound, self.extents)
         tiles = [self._carried(state, item) for state in item.states]
         starts: list[Expr | Tile] = [self._start(state) for state in item.states]
-        self._nest(item, list(outer), last, block, tiles, starts)
+        self._nest(item, list(outer), last, block, tiles, starts, limits)
         for state, tile in zip(item.states, tiles, strict=True):
             self.scopes[-1].known[state.reduce] = self._final(state, tile)
 
     def _nest(
         self, item: Pass, outer: list[str], last: str, block: int, tiles: list[Tile],
-        starts: list[Expr | Tile],
+        starts: list[Expr | Tile], limits: tuple[Polynomial, Polynomial],
     ) -> None:  # fmt: skip
         """Loops over the outer indices of a pass one by one, then the innermost."""
         carries = tuple(Carry(tile, start) for tile, start in zip(tiles, starts, strict=True))
         if not outer:
             self.open({last: block})
             self._block_body(item, last, block, tiles)
-            self.close(last, block, carries)
+            self.close(last, block, carries, limits)
             return
         self.open({outer[0]: 1})
         inner = [self.fresh(tile.name, tile.axes, tile.dtype, tile.space) for tile in tiles]
-        self._nest(item, outer[1:], last, block, inner, list(tiles))
+        self._nest(item, outer[1:], last, block, inner, list(tiles), limits)
         for tile, inside in zip(tiles, inner, strict=True):
             into = inside if tile.space != "register" else None
             self.emit(Let(_next(tile), None, (), _value(inside), None, into, VECTOR, ()))
@@ -290,9 +298,9 @@ class Emission:
     def _old_is_read(self, state: State, item: Pass) -> bool:
         """Whether another state's rule reads this one's value before the block."""
         others = [other.moved for other in item.states if other is not state and other.moved]
-        return any(
-            isinstance(n, Value) and n.tile == state.name for n in postorder(others)
-        ) or any(state.reduce in set(postorder([shift.value])) for shift in item.shifts)
+        return any(isinstance(n, Value) and n.tile == state.name for n in postorder(others)) or any(
+            state.reduce in set(postorder([shift.value])) for shift in item.shifts
+        )
 
     def _start(self, state: State) -> Expr:
         return identity(state.reduce.reducer, _dtype(state))
@@ -509,6 +517,11 @@ class Emission:
         return Tile(name, axes, sizes, dtype, space, Strided())
 
 
+def _nothing(item: Expr) -> bool:
+    """Nothing is computed yet."""
+    return False
+
+
 def _guarded(node: Node) -> tuple[Expr, ...]:
     """What a node evaluates only where a condition holds."""
     match node:
@@ -526,8 +539,7 @@ def _free_of(expr: Expr, index: str) -> list[Expr]:
     """The largest parts of an expression that do not depend on an index."""
     if index not in free_indices(expr):
         return [expr]
-    inner = [n for n in children(expr) if isinstance(n, Expr)]
-    return [part for item in inner for part in _free_of(item, index)]
+    return [part for item in below(expr) for part in _free_of(item, index)]
 
 
 def _named(expr: Expr, names: Mapping[str, Expr]) -> Expr:

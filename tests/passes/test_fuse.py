@@ -19,7 +19,7 @@ from tensorc.ir.node import Node, rebuild
 from tensorc.ir.plan import Plan
 from tensorc.ir.tensor import Apply, Literal, Program, Read
 from tensorc.ir.tile import TileProgram
-from tensorc.ir.walk_tile import statements
+from tensorc.ir.walk_tile import statements, tiles
 from tensorc.passes.audit import audit
 from tensorc.passes.fuse import fuse, sizes_of
 from tensorc.passes.inline import Unfused
@@ -330,3 +330,18 @@ def test_the_same_scores_under_any_mask_share_a_pass() -> None:
     sizes = sizes_for(item)
     assert passes_over(item, sizes) == 1
     compare(item, fused(item, sizes), sizes)
+
+
+def test_sums_over_several_indices_and_long_rows_lie_in_memory() -> None:
+    item = program(
+        "op f(x: f32[m, i, j], y: f32[m, i], w: f32[i, j, e]) -> o: f32[m, e], s: f32[m]\n"
+        "  o[m, e] = sum[i, j](x[m, i, j] * y[m, i] * w[i, j, e])\n"
+        "  s[m] = sum[i, j](x[m, i, j] * y[m, i] * 2)\n"
+    )
+    sizes = sizes_for(item, e=600, m=2, i=3, j=5)
+    compare(item, fused(item, sizes), sizes)
+    item = program(ONE_KERNEL["a softmax by hand"])
+    sizes = sizes_for(item, e=600)
+    made = fused(item, sizes)
+    assert any(tile.space == "memory" for tile in tiles(made.kernels[0]).values())
+    compare(item, made, sizes)

@@ -7,7 +7,7 @@ block) becomes a mask: a read outside it touches no memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from tensorc.codegen.llvm_builder import Builder
@@ -66,7 +66,8 @@ class Scope:
     shapes: Mapping[str, Polynomial]
     checks: Mapping[tuple[Read, int], int]
     error: str
-    tiles: dict[str, Operand] = field(default_factory=dict[str, Operand])
+    tiles: dict[tuple[str, int], Operand] = field(default_factory=dict[tuple[str, int], Operand])
+    row: tuple[str, int] | None = None  # the index whose rows are unrolled, and the current row
     positions: dict[str, Operand] = field(default_factory=dict[str, Operand])
 
 
@@ -88,7 +89,7 @@ class Expressions:
 
     def remembered(self, expr: Expr, dtype: DType, mask: Operand | None, first: bool) -> Operand:
         """Emit once; later uses in the same or deeper regions find it."""
-        key = (expr, dtype, mask.ref if mask else "", first)
+        key = (expr, dtype, mask.ref if mask else "", first, self.row_in(free_indices(expr)))
         for region in self.b.regions:
             if key in region.known:
                 return region.known[key]
@@ -104,8 +105,8 @@ class Expressions:
                 return convert(self.b, self.scope.extents[index], dtype)
             case Position(index):
                 return convert(self.b, self.position(index, first), dtype)
-            case Value(tile, _, _):
-                return self.scope.tiles[tile]
+            case Value(tile, axes, _):
+                return self.scope.tiles[tile, self.row_in(axes)]
             case Read():
                 return self.read(expr, mask, first)
             case Select(condition, yes, no):
@@ -128,9 +129,17 @@ class Expressions:
             case Round() | Reduce() | Seen():
                 raise AssertionError(f"{type(expr).__name__} does not reach LLVM")
 
+    def row_in(self, indices: Collection[str]) -> int:
+        """The current row, if the unrolled index is among `indices`; else 0."""
+        row = self.scope.row
+        return row[1] if row is not None and row[0] in indices else 0
+
     def position(self, index: str, first: bool) -> Operand:
-        """The index as i64: its block's base, plus the lane."""
+        """The index as i64: its block's base, plus the row or the lane."""
         base = self.scope.positions[index]
+        row = self.row_in((index,))
+        if row:
+            base = self.b.add(base, self.b.const(row, I64))
         lanes = self.lanes_of(index)
         return base if first or lanes == 1 else self.b.op("add", base, self.b.iota(lanes))
 

@@ -29,10 +29,13 @@ State = Program | TileProgram
 
 @dataclass(frozen=True)
 class Target:
-    """What is compiled for: the machine file, and lanes of 32 bits in one of its vectors."""
+    """What is compiled for: the machine file, lanes of 32 bits in one of its vectors, and the
+    register tile in which rows share what they read: `vectors` side by side in `rows` rows."""
 
     machine: str
     lanes: int
+    vectors: int = 1
+    rows: int = 1
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,14 @@ def _canonicalise(state: State, request: Request) -> State:
 
 
 def _lower(state: State, request: Request) -> State:
-    from tensorc.passes.lower import lower
+    from tensorc.passes.lower import Widths, lower
     from tensorc.runtime.arrays import unit_axis
 
     assert isinstance(state, Program)
     units = {name: unit_axis(strides) for name, strides in request.strides.items()}
-    return lower(state, request.target.lanes, units, request.target.machine)
+    target = request.target
+    widths = Widths(target.lanes, target.vectors, target.rows)
+    return lower(state, widths, units, target.machine, request.static)
 
 
 PIPELINE: tuple[Pass, ...] = (
@@ -108,8 +113,9 @@ def verify(state: State) -> Sequence[str]:
         # Conditions and checks speak of accesses as the user wrote them; passes rewrite those.
         return verify_tensor(state, accesses=False)
     from tensorc.ir.verify_tile import verify as verify_tile
+    from tensorc.machine.verify_uses import verify as verify_uses
 
-    return verify_tile(state)
+    return [*verify_tile(state), *verify_uses(state)]
 
 
 def show(state: State) -> str:
@@ -243,8 +249,10 @@ def cpu_target() -> Target:
 
     features = llvm().get_host_cpu_features()
     if features.get("avx512f"):
-        return Target("cpu", 16)
-    return Target("cpu", 8 if features.get("avx2") else 4)
+        return Target("avx512", 16, 4, 6)
+    if features.get("avx2") and features.get("fma"):
+        return Target("avx2", 8, 2, 6)
+    return Target("generic", 4, 2, 3)
 
 
 def compile_cpu(program: Program, request: Request) -> Compiled:

@@ -17,6 +17,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tensorc.contraction import einsum
     from tensorc.errors import (
         ArgumentError,
         BrokenInvariant,
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "contraction": "einsum",
     "errors": (
         "ArgumentError BrokenInvariant Infeasible KernelError NotationError NotationWarning"
         " OutOfRange Unavailable"
@@ -162,6 +164,7 @@ __all__ = [
     "complex64",
     "conj",
     "cos",
+    "einsum",
     "erf",
     "exp",
     "exp2",

@@ -166,18 +166,45 @@ class Compiled:
 
         Raises OutOfRange if data that was used as a subscript left its tensor.
         """
-        from tensorc.runtime.arrays import empty
+        outputs = self.bound(arrays, extents)(list(arrays.values()))
+        return dict(zip((item.tensor.name for item in self.tiles.outputs), outputs, strict=True))
 
-        every = self.every_extent(extents)
+    def bound(
+        self, arrays: Mapping[str, Array], extents: Mapping[str, int]
+    ) -> Callable[[Sequence[Array]], list[Array]]:
+        """A call for operands of these types, shapes and strides, in the order of `arrays`.
+
+        `compiler.run` and `Op` keep it; it raises OutOfRange as `run` does.
+        """
+        from tensorc.ir.rounding import numpy_dtype
+        from tensorc.runtime.bound import Bound, Result
+
         known = {Symbol(name, "extent"): size for name, size in extents.items()}
-        memory = dict(arrays)
-        outputs = [item.tensor for item in self.tiles.outputs]
-        for tensor in (*self.tiles.workspaces, *outputs):
-            memory[tensor.name] = empty(_shape(tensor, known), tensor.dtype)
-        memory.update(table_arrays(self.program))
-        if number := self.kernel.run(memory, every):
-            _report(self.program, number, arrays, extents)
-        return {tensor.name: memory[tensor.name] for tensor in outputs}
+        known.update(_parameters(self.program, arrays))
+
+        def fresh(tensor: Tensor) -> Result:
+            return Result(tensor.name, _shape(tensor, known), numpy_dtype(tensor.dtype))
+
+        outputs = [fresh(item.tensor) for item in self.tiles.outputs]
+        workspaces = [fresh(tensor) for tensor in self.tiles.workspaces]
+        tables = table_arrays(self.program)
+        every = self.every_extent(extents)
+        bound = Bound(self.kernel, arrays, outputs, workspaces, tables, every)
+        names = list(arrays)
+
+        def call(operands: Sequence[Array]) -> list[Array]:
+            results, failed = bound(operands)
+            if failed:
+                named = dict(zip(names, operands, strict=True))
+                _report(self.program, failed, named, extents)
+            return results
+
+        return call
+
+
+def _parameters(program: Program, arrays: Mapping[str, Array]) -> dict[Symbol, int]:
+    """The values of `const` integers, which sizes may use."""
+    return {Symbol(n, "parameter"): value for n, value in const_values(program, arrays).items()}
 
 
 def _shape(tensor: Tensor, known: Mapping[Symbol, int]) -> tuple[int, ...]:
@@ -292,6 +319,27 @@ def run_prepared(call: Prepared, device: str = "cpu") -> dict[str, Array]:
     if device == "interpreter":
         return interpreted(call.program, call.arrays, call.extents)
     return call.compiled().run(call.arrays, call.extents)
+
+
+Call = Callable[[Sequence[Array]], list[Array]]
+MOST_CALLS = 64  # kept for one operator
+
+
+def remember(
+    calls: dict[tuple[object, ...], Call], call: Prepared, operands: Sequence[object]
+) -> None:  # fmt: skip
+    """Keep the bound form of a CPU call under `bound.key(operands)`, if it depends on types,
+    shapes and strides alone and the arrays were taken as they are."""
+    from tensorc.runtime.bound import key
+
+    kept = key(operands)
+    same = all(a is b for a, b in zip(call.arrays.values(), operands, strict=False))
+    sized = any(item.const and not item.tensor.shape for item in call.program.parameters)
+    if kept is None or not same or sized or len(operands) != len(call.arrays):
+        return
+    if len(calls) >= MOST_CALLS:
+        calls.clear()
+    calls[kept] = call.compiled().bound(call.arrays, call.extents)
 
 
 def const_values(program: Program, arrays: Mapping[str, Array]) -> dict[str, int]:

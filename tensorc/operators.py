@@ -11,7 +11,7 @@ import linecache
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +22,7 @@ from tensorc.lang.spot import Spot, here, is_ours, raised
 from tensorc.lang.value import Value
 
 if TYPE_CHECKING:
-    from tensorc.compiler import Compiled
+    from tensorc.compiler import Array, Call, Compiled
     from tensorc.ir.tensor import Program
     from tensorc.lang.surface import Operator
 
@@ -77,6 +77,7 @@ class Op:
         self.function = function
         self._made, self._device = made, device
         self._outputs, self._options = outputs, dict(options or {})
+        self._calls: dict[tuple[object, ...], Call] = {}
         self._rebind: Callable[[object], Op] | None = None
         self._attribute = ""
         if function is None:
@@ -105,9 +106,24 @@ class Op:
         Raises NotationError for the program, ArgumentError for arrays that do not fit it,
         TypeError for operands that are missing, unknown or given twice.
         """
+        if self._calls and not named:
+            from tensorc.runtime.bound import key
+
+            known = self._calls.get(key(operands) or ())
+            if known is not None:
+                results = known(cast("Sequence[Array]", operands))
+                return results[0] if len(results) == 1 else tuple(results)
         if any(isinstance(item, Value) for item in (*operands, *named.values())):
             raise _between(here())
-        return _called(self.program, operands, named, self._device, self._outputs, self._options)
+        return self._first_call(operands, named)
+
+    def _first_call(self, operands: tuple[object, ...], named: Mapping[str, object]) -> object:
+        """Check, compile and run; a plain call is kept for the next one like it."""
+        plain = self._device == "cpu" and not (named or self._outputs or self._options)
+        keep = self._calls if plain else None
+        return _called(
+            self.program, operands, named, self._device, self._outputs, self._options, keep
+        )
 
     def on(self, device: str, **options: object) -> Op:
         """The same operator on another device: "cpu", "cuda", "emulator", "interpreter"."""
@@ -266,15 +282,19 @@ def _called(
     device: str,
     outputs: tuple[object, ...],
     options: Mapping[str, Any],
+    keep: dict[tuple[object, ...], Call] | None = None,
 ) -> object:
     """Run the program: its output, or a tuple of several, in the arrays given for them if any."""
-    from tensorc.compiler import DEVICES, prepare, run_prepared
+    from tensorc.compiler import DEVICES, prepare, remember, run_prepared
 
     if device not in DEVICES:
         raise Unavailable(f"device {device!r}: this version runs on {' and '.join(DEVICES)}")
     call = prepare(program, _arguments(program, operands, named), **options)
     if not outputs:
-        return _unpacked(run_prepared(call, device))
+        results = _unpacked(run_prepared(call, device))
+        if keep is not None:
+            remember(keep, call, operands)
+        return results
     from tensorc.runtime.results import destinations
 
     given = destinations(program, outputs, call.arrays, call.extents)

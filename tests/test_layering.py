@@ -29,14 +29,14 @@ BELOW: dict[str, set[str]] = {
     "codegen": {"ir", "machine"},
     "worker": {"passes"},
     "compiler": {"lang", "passes", "codegen", "runtime", "worker"},
-    "einsum": {"compiler"},
-    "operators": {"compiler", "einsum"},
+    "operators": {"compiler"},
+    "contraction": {"compiler"},
     "verify": {"compiler"},
     "fuzz": {"lang", "compiler", "verify"},
     "commands": {"fuzz", "compiler", "operators", "verify"},
     "cli": {"commands"},
     "__main__": {"cli"},
-    "__init__": {"operators"},  # the public names, imported when first used
+    "__init__": {"operators", "contraction"},  # the public names, imported when first used
 }
 
 

@@ -36,7 +36,8 @@ def arguments(program: Program, given: Mapping[str, object]) -> dict[str, Array]
         fault = _check(parameter, array)
         faults.extend(fault)
         if not fault:
-            arrays[name] = _usable(array.view(numpy_dtype(parameter.tensor.dtype)))
+            dtype = numpy_dtype(parameter.tensor.dtype)
+            arrays[name] = _usable(array if array.dtype == dtype else array.view(dtype))
     unknown = sorted(set(given) - {item.tensor.name for item in program.parameters})
     faults += [
         Diagnostic("E210", f"{name} is not a parameter of {program.name}") for name in unknown

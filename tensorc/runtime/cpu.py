@@ -27,7 +27,7 @@ class CpuKernel:
         self.entries = tuple(entries)
         self._library, addresses = _link(code, [entry.symbol for entry in self.entries])
         signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-        self._functions = [signature(address) for address in addresses]
+        self.functions: list[Any] = [signature(address) for address in addresses]
 
     def run(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> int:
         """Run every kernel on these arrays (parameters, tables, workspaces and outputs by name).
@@ -35,10 +35,10 @@ class CpuKernel:
         Returns 0, or the number of a check that failed (the outputs are then undefined).
         """
         error = np.zeros(1, np.int64)
-        for entry, function in zip(self.entries, self._functions, strict=True):
-            slots = [_argument(slot, arrays, extents, error) for slot in entry.slots]
+        for entry, function in zip(self.entries, self.functions, strict=True):
+            slots = [argument(slot, arrays, extents, error) for slot in entry.slots]
             values = np.array(slots, np.uint64)
-            function(values.ctypes.data, 0, _blocks(entry, extents))
+            function(values.ctypes.data, 0, blocks(entry, extents))
         return int(error[0])
 
 
@@ -69,16 +69,18 @@ def _count() -> int:
     return _STATE["count"]
 
 
-def _blocks(entry: Entry, extents: Mapping[str, int]) -> int:
+def blocks(entry: Entry, extents: Mapping[str, int]) -> int:
+    """How many blocks the whole grid of a kernel has."""
     total = 1
     for index, block in entry.grid:
         total *= -(-extents[index] // block)
     return total
 
 
-def _argument(
+def argument(
     slot: Slot, arrays: Mapping[str, Array], extents: Mapping[str, int], error: Array
 ) -> int:
+    """The 64 bits of one slot; a stride is in elements, modulo 2**64."""
     if slot.kind == "error":
         return error.ctypes.data
     if slot.kind == "extent":

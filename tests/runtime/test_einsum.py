@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tensorc.einsum import einsum
+from tensorc.contraction import einsum
 
 Array = npt.NDArray[Any]
 CALLS = 3000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 150

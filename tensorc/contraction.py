@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.ir.dtypes import BY_NAME, DType
+from tensorc.runtime.bound import key
 
 Array = npt.NDArray[Any]
 _NAMES = {
@@ -24,6 +25,8 @@ _NAMES = {
 }  # fmt: skip
 _PROGRAMS: dict[object, Any] = {}
 _MOST_PROGRAMS = 4096
+_CALLS: dict[tuple[str, object], Any] = {}
+_MOST_CALLS = 1024
 
 
 def einsum(
@@ -41,12 +44,25 @@ def einsum(
     compatibility: the compiler chooses the order. Raises ValueError for subscripts or shapes that
     do not fit, TypeError for types that have no kernel.
     """
+    plain = out is None and dtype is None and order == "K"
+    if plain and operands and type(operands[0]) is str:
+        known = _CALLS.get((operands[0], key(operands[1:])))
+        if known is not None:
+            (value,) = known(operands[1:])
+            return value if value.ndim else value[()]
+    arrays, program = _prepared(operands, out, dtype, casting)
+    value = _run(program, arrays, operands if plain else ())
+    if order == "F" and value.ndim > 1:
+        value = np.asfortranarray(value)
+    return _delivered(value, out, casting)
+
+
+def _prepared(
+    operands: Sequence[Any], out: Array | None, dtype: Any, casting: str
+) -> tuple[list[Array], Any]:
+    """The arrays and the program of a call."""
     from tensorc.lang.subscripts import sizes_of
 
-    if optimize not in (False, True, "greedy", "optimal") and not isinstance(
-        optimize, list | tuple
-    ):
-        raise TypeError(f"optimize={optimize!r} is no contraction order")
     arrays, spec = _arguments(operands)
     result = _result_type(arrays, dtype, out, casting)
     sizes = sizes_of(spec, [array.shape for array in arrays])
@@ -54,9 +70,7 @@ def einsum(
         tuple(size == 1 and sizes[label] != 1 for label, size in zip(term, a.shape, strict=True))
         for term, a in zip(spec.operands, arrays, strict=True)
     )
-    program = _program(spec, ones, tuple(_dtype(array.dtype) for array in arrays), result)
-    value = _run(program, arrays, order)
-    return _delivered(value, out, casting)
+    return arrays, _program(spec, ones, tuple(_dtype(a.dtype) for a in arrays), result)
 
 
 def _arguments(operands: Sequence[Any]) -> tuple[list[Array], Any]:
@@ -127,12 +141,19 @@ def _program(spec: Any, ones: Any, sources: tuple[DType, ...], result: DType) ->
     return _PROGRAMS[key]
 
 
-def _run(program: Any, arrays: Sequence[Array], order: str) -> Array:
-    from tensorc.compiler import run
+def _run(program: Any, arrays: Sequence[Array], operands: Sequence[Any]) -> Array:
+    """Run it; a plain call is kept for the next one like it."""
+    from tensorc.compiler import prepare, remember, run_prepared
 
-    named = {f"x{number}": array for number, array in enumerate(arrays)}
-    (value,) = run(program, named).values()
-    return np.asfortranarray(value) if order == "F" and value.ndim > 1 else value
+    call = prepare(program, {f"x{number}": array for number, array in enumerate(arrays)})
+    (value,) = run_prepared(call).values()
+    if operands and isinstance(operands[0], str):
+        kept: dict[tuple[object, ...], Any] = {}
+        remember(kept, call, operands[1:])
+        if len(_CALLS) >= _MOST_CALLS:
+            _CALLS.clear()
+        _CALLS.update(((operands[0], form), bound) for form, bound in kept.items())
+    return value
 
 
 def _delivered(value: Array, out: Array | None, casting: str) -> Any:

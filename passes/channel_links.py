@@ -87,13 +87,13 @@ def version(problem: LoopProblem, value: Value, operation: str) -> str:
 
 
 def commits(problem: LoopProblem, item: Operation) -> bool:
-    """Whether an operation completes by a commit: asynchronous, ordered, no result in registers."""
+    """Whether an operation completes by a commit to a barrier, not by a wait of its role.
+
+    So do asynchronous operations on an ordered unit that one warp issues for all: tensor cores with
+    their own memory (tcgen05). Where a whole group issues them (wgmma), the group waits.
+    """
     ordered = {unit.name for unit in problem.units if unit.ordered}
-    return (
-        not item.threads
-        and any(u.unit in ordered for u in item.uses)
-        and not any(value.writer == item.name for value in problem.values)
-    )
+    return not item.threads and item.warps < 4 and any(u.unit in ordered for u in item.uses)
 
 
 def flight(problem: LoopProblem, item: Operation) -> str:

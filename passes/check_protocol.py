@@ -62,9 +62,10 @@ class Verdict:
     def __str__(self) -> str:
         lines = [f"{self.outcome}, {self.states:,} states"]
         if self.rule:
-            lines.append(f"{self.rule}: {self.sentence}")
-        if any(self.operations):
-            lines.append(f"operations: `{self.operations[0]}` and `{self.operations[1]}`")
+            named = " and ".join(f"`{name}`" for name in self.operations if name)
+            lines.append(f"TC-E405 {self.rule}: {named}{': ' if named else ''}{self.sentence}")
+        elif self.sentence:
+            lines.append(self.sentence)
         return "\n".join([*lines, *table(self.trace)])
 
 

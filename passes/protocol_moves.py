@@ -162,8 +162,8 @@ def _occupied(system: System, state: State, event: Event, number: int) -> Fault 
     for code, place in zip(system.codes, state.places, strict=True):
         for target, holding in zip(code.gets, place.holdings, strict=True):
             if target == event.target and holding.done <= before:
-                held = "holds it" if holding.got > before else "has not got it"
-                sentence = f"fills the slot of the element before last round; {code.name} {held}"
+                held = "still holds" if holding.got > before else "has not got yet"
+                sentence = f"fills a slot whose last element {code.name} {held}"
                 other = f"done {ring.name}" if holding.got > before else f"get {ring.name}"
                 return Fault("P2", sentence, (event.text, f"{other} in {code.name}"))
     if any(flight % ring.depth == number % ring.depth for flight in channel.flights):

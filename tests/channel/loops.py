@@ -187,14 +187,17 @@ class _Maker:
         self.values = list[Value]()
         self.roles = dict[str, str]()
 
-    def add(self, name: str, role: str, unit: str, latency: int, hold: int, threads: bool) -> None:
-        busy = latency if threads else 10
-        item = Operation(name, name, None, (Use(unit, 10),), busy, latency, hold, threads=threads)
+    def add(self, name: str, role: str, unit: str, cycles: int, warps: int = 4) -> None:
+        """An operation; one on the unit of the threads is theirs and lets its operands go."""
+        threads = unit == "alu"
+        busy, hold = (cycles, 0) if threads else (10, cycles)
+        uses = (Use(unit, 10),)
+        item = Operation(name, name, None, uses, busy, cycles, hold, warps, threads=threads)
         self.operations.append(item)
         self.roles[name] = role
 
     def copy(self, name: str) -> None:
-        self.add(name, self.chance.choice(("role0", "role0", "role3")), "copy", 200, 200, False)
+        self.add(name, self.chance.choice(("role0", "role0", "role3")), "copy", 200, 1)
         self.rings.append(Ring(name, "shared", 1024, name, "copy"))
 
     def latency(self, source: str) -> int:
@@ -222,7 +225,7 @@ class _Maker:
             kind = self.chance.choice(("threads", "threads", "sums", "slot"))
             role = home if self.chance.random() < 0.85 else f"role{2 - part}"
             threads = kind == "threads"
-            self.add(name, role, "alu" if threads else "mma", 60, 0 if threads else 60, threads)
+            self.add(name, role, "alu" if threads else "mma", 60, 1 if kind == "slot" else 4)
             slots = {ring.name for ring in self.rings}
             legal = [b for b in before if kind != "slot" or b[1] in slots]
             self.read(name, legal)
@@ -254,5 +257,5 @@ class _Maker:
     def depend_self_free(self, name: str) -> None:
         """Someone must read a slot: a check by threads in another role."""
         reader = f"{name}.r"
-        self.add(reader, self.chance.choice(("role1", "role2")), "alu", 30, 30, True)
+        self.add(reader, self.chance.choice(("role1", "role2")), "alu", 30)
         self.depend(name, reader, f"{name}.s")

@@ -1,11 +1,14 @@
-// The tc_* helpers: every prototype, once, with its meaning. A kernel is C++ that calls these and nothing else
-// of the hardware. device*.cuh defines them in PTX, emulator_device*.h for the host; a test holds the three
-// lists equal, name by name and parameter by parameter. One prototype a line: the test reads lines.
+// The tc_* helpers: every prototype, once, with its meaning. A kernel is C++ that calls these and
+// nothing else of the hardware. device*.cuh defines them in PTX, emulator_device*.h for the host; a
+// test holds the three lists equal, name by name and parameter by parameter. One prototype a line:
+// the test reads lines.
 //
-// Addresses named `bar`, `dst`, `src`, `addr` of type u32 are shared-memory addresses (tc_smem_u32). 16-bit
-// operands travel in pairs, the lower index in the lower half of a u32; 8-bit operands in fours. TC_ARCH is 80,
-// 86, 89, 90, 100, 103 or 120. Nothing here includes a CUDA header.
+// Addresses named `bar`, `dst`, `src`, `addr` of type u32 are shared-memory addresses
+// (tc_smem_u32). 16-bit operands travel in pairs, the lower index in the lower half of a u32; 8-bit
+// operands in fours. TC_ARCH is 80, 86, 89, 90, 100, 103 or 120. Nothing here includes a CUDA
+// header.
 #pragma once
+// clang-format off
 
 // ---- what the emulator's reports call things; no code on the device ----
 // role of the calling thread from here on

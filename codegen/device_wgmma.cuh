@@ -1,12 +1,16 @@
-// wgmma: a warp group (128 threads) multiplies 64 rows by N columns, asynchronously. Included by device.cuh only.
+// wgmma: a warp group (128 threads) multiplies 64 rows by N columns, asynchronously. Included by
+// device.cuh only.
 //
-// An asm statement needs one operand a register, so each N is a specialisation made from two tables: its N / 2
-// register operands, and the numbers of the operands that follow them. The type comes in as text (constraint C).
+// An asm statement needs one operand a register, so each N is a specialisation made from two
+// tables: its N / 2 register operands, and the numbers of the operands that follow them. The type
+// comes in as text (constraint C).
 #pragma once
 
 TC_DEV void tc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 TC_DEV void tc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N> TC_DEV void tc_wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory"); }
+template <int N> TC_DEV void tc_wgmma_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
 
 // the first n registers as text, and as operands with constraint c
 #define TC_R4 "%0, %1, %2, %3"
@@ -75,31 +79,31 @@ template <int N> TC_DEV void tc_wgmma_wait() { asm volatile("wgmma.wait_group.sy
 #define TC_D128(c) TC_D124(c), c(d[124]), c(d[125]), c(d[126]), c(d[127])
 
 // N, its registers, and the numbers of the operands that follow them
-#define TC_FOR_EACH_N(F) \
-  F(8, 4, 4, 5, 6, 7, 8, 9, 10, 11) \
-  F(16, 8, 8, 9, 10, 11, 12, 13, 14, 15) \
-  F(24, 12, 12, 13, 14, 15, 16, 17, 18, 19) \
-  F(32, 16, 16, 17, 18, 19, 20, 21, 22, 23) \
-  F(40, 20, 20, 21, 22, 23, 24, 25, 26, 27) \
-  F(48, 24, 24, 25, 26, 27, 28, 29, 30, 31) \
-  F(56, 28, 28, 29, 30, 31, 32, 33, 34, 35) \
-  F(64, 32, 32, 33, 34, 35, 36, 37, 38, 39) \
-  F(72, 36, 36, 37, 38, 39, 40, 41, 42, 43) \
-  F(80, 40, 40, 41, 42, 43, 44, 45, 46, 47) \
-  F(88, 44, 44, 45, 46, 47, 48, 49, 50, 51) \
-  F(96, 48, 48, 49, 50, 51, 52, 53, 54, 55) \
-  F(104, 52, 52, 53, 54, 55, 56, 57, 58, 59) \
-  F(112, 56, 56, 57, 58, 59, 60, 61, 62, 63) \
-  F(120, 60, 60, 61, 62, 63, 64, 65, 66, 67) \
-  F(128, 64, 64, 65, 66, 67, 68, 69, 70, 71) \
-  F(136, 68, 68, 69, 70, 71, 72, 73, 74, 75) \
-  F(144, 72, 72, 73, 74, 75, 76, 77, 78, 79) \
-  F(152, 76, 76, 77, 78, 79, 80, 81, 82, 83) \
-  F(160, 80, 80, 81, 82, 83, 84, 85, 86, 87) \
-  F(168, 84, 84, 85, 86, 87, 88, 89, 90, 91) \
-  F(176, 88, 88, 89, 90, 91, 92, 93, 94, 95) \
-  F(184, 92, 92, 93, 94, 95, 96, 97, 98, 99) \
-  F(192, 96, 96, 97, 98, 99, 100, 101, 102, 103) \
+#define TC_FOR_EACH_N(F)                              \
+  F(8, 4, 4, 5, 6, 7, 8, 9, 10, 11)                   \
+  F(16, 8, 8, 9, 10, 11, 12, 13, 14, 15)              \
+  F(24, 12, 12, 13, 14, 15, 16, 17, 18, 19)           \
+  F(32, 16, 16, 17, 18, 19, 20, 21, 22, 23)           \
+  F(40, 20, 20, 21, 22, 23, 24, 25, 26, 27)           \
+  F(48, 24, 24, 25, 26, 27, 28, 29, 30, 31)           \
+  F(56, 28, 28, 29, 30, 31, 32, 33, 34, 35)           \
+  F(64, 32, 32, 33, 34, 35, 36, 37, 38, 39)           \
+  F(72, 36, 36, 37, 38, 39, 40, 41, 42, 43)           \
+  F(80, 40, 40, 41, 42, 43, 44, 45, 46, 47)           \
+  F(88, 44, 44, 45, 46, 47, 48, 49, 50, 51)           \
+  F(96, 48, 48, 49, 50, 51, 52, 53, 54, 55)           \
+  F(104, 52, 52, 53, 54, 55, 56, 57, 58, 59)          \
+  F(112, 56, 56, 57, 58, 59, 60, 61, 62, 63)          \
+  F(120, 60, 60, 61, 62, 63, 64, 65, 66, 67)          \
+  F(128, 64, 64, 65, 66, 67, 68, 69, 70, 71)          \
+  F(136, 68, 68, 69, 70, 71, 72, 73, 74, 75)          \
+  F(144, 72, 72, 73, 74, 75, 76, 77, 78, 79)          \
+  F(152, 76, 76, 77, 78, 79, 80, 81, 82, 83)          \
+  F(160, 80, 80, 81, 82, 83, 84, 85, 86, 87)          \
+  F(168, 84, 84, 85, 86, 87, 88, 89, 90, 91)          \
+  F(176, 88, 88, 89, 90, 91, 92, 93, 94, 95)          \
+  F(184, 92, 92, 93, 94, 95, 96, 97, 98, 99)          \
+  F(192, 96, 96, 97, 98, 99, 100, 101, 102, 103)      \
   F(200, 100, 100, 101, 102, 103, 104, 105, 106, 107) \
   F(208, 104, 104, 105, 106, 107, 108, 109, 110, 111) \
   F(216, 108, 108, 109, 110, 111, 112, 113, 114, 115) \
@@ -109,9 +113,11 @@ template <int N> TC_DEV void tc_wgmma_wait() { asm volatile("wgmma.wait_group.sy
   F(248, 124, 124, 125, 126, 127, 128, 129, 130, 131) \
   F(256, 128, 128, 129, 130, 131, 132, 133, 134, 135)
 
-// text of an instruction: what follows the shape's N, and the immediates after the accumulate predicate
+// text of an instruction: what follows the shape's N, and the immediates after the accumulate
+// predicate
 template <int TA, int TB> struct tc_wgmma_text {
-  static constexpr char f16[] = "k16.f32.f16.f16", bf16[] = "k16.f32.bf16.bf16", tf32[] = "k8.f32.tf32.tf32";
+  static constexpr char f16[] = "k16.f32.f16.f16", bf16[] = "k16.f32.bf16.bf16",
+                        tf32[] = "k8.f32.tf32.tf32";
   static constexpr char e4m3[] = "k32.f32.e4m3.e4m3", e5m2[] = "k32.f32.e5m2.e5m2";
   static constexpr char s8[] = "k32.s32.s8.s8", u8[] = "k32.s32.u8.u8";
   static constexpr char scales_ss[] = {',', '1', ',', '1', ',', '0' + TA, ',', '0' + TB, 0};
@@ -121,69 +127,99 @@ template <int TA, int TB> struct tc_wgmma_text {
 template <int N> struct tc_wgmma_shape;
 #define TC_F(x) "+f"(x)
 #define TC_I(x) "+r"(x)
-#define TC_WGMMA_SS(VALUE, C, N, R, n0, n1, n2, n3, n4) \
-  template <const char* type, const char* tail> TC_DEV void ss(VALUE (&d)[R], u64 a, u64 b, int accumulate) { \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, %" #n2 ", 0;\n" \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "%" #n3 " {" TC_R##R "}, %" #n0 ", %" #n1 ", p%" #n4 ";}" \
-                 : TC_D##R(C) : "l"(a), "l"(b), "r"(accumulate), "C"(type), "C"(tail)); \
+#define TC_WGMMA_SS(VALUE, C, N, R, n0, n1, n2, n3, n4)                                           \
+  template <const char* type, const char* tail>                                                   \
+  TC_DEV void ss(VALUE(&d)[R], u64 a, u64 b, int accumulate) {                                    \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" #n2                                            \
+                 ", 0;\n"                                                                         \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "%" #n3 " {" TC_R##R "}, %" #n0 ", %" #n1 \
+                                                                             ", p%" #n4 ";}"      \
+                 : TC_D##R(C)                                                                     \
+                 : "l"(a), "l"(b), "r"(accumulate), "C"(type), "C"(tail));                        \
   }
-#define TC_WGMMA_RS(VALUE, C, N, R, n0, n1, n2, n3, n4, n5, n6, n7) \
-  template <const char* type, const char* tail> \
-  TC_DEV void rs(VALUE (&d)[R], const u32 (&a)[4], u64 b, int accumulate) { \
-    asm volatile("{.reg .pred p; setp.ne.b32 p, %" #n5 ", 0;\n" \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "%" #n6 " {" TC_R##R "}," \
-                 " {%" #n0 ", %" #n1 ", %" #n2 ", %" #n3 "}, %" #n4 ", p%" #n7 ";}" \
-                 : TC_D##R(C) \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "C"(type), "C"(tail)); \
+#define TC_WGMMA_RS(VALUE, C, N, R, n0, n1, n2, n3, n4, n5, n6, n7)                                \
+  template <const char* type, const char* tail>                                                    \
+  TC_DEV void rs(VALUE(&d)[R], const u32(&a)[4], u64 b, int accumulate) {                          \
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %" #n5                                             \
+                 ", 0;\n"                                                                          \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "%" #n6 " {" TC_R##R                       \
+                 "},"                                                                              \
+                 " {%" #n0 ", %" #n1 ", %" #n2 ", %" #n3 "}, %" #n4 ", p%" #n7 ";}"                \
+                 : TC_D##R(C)                                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "C"(type), \
+                   "C"(tail));                                                                     \
   }
-#define TC_WGMMA_SHAPE(N, R, n0, n1, n2, n3, n4, n5, n6, n7) \
-  template <> struct tc_wgmma_shape<N> { \
-    TC_WGMMA_SS(float, TC_F, N, R, n0, n1, n2, n3, n4) \
-    TC_WGMMA_SS(int, TC_I, N, R, n0, n1, n2, n3, n4) \
+#define TC_WGMMA_SHAPE(N, R, n0, n1, n2, n3, n4, n5, n6, n7)       \
+  template <> struct tc_wgmma_shape<N> {                           \
+    TC_WGMMA_SS(float, TC_F, N, R, n0, n1, n2, n3, n4)             \
+    TC_WGMMA_SS(int, TC_I, N, R, n0, n1, n2, n3, n4)               \
     TC_WGMMA_RS(float, TC_F, N, R, n0, n1, n2, n3, n4, n5, n6, n7) \
-    TC_WGMMA_RS(int, TC_I, N, R, n0, n1, n2, n3, n4, n5, n6, n7) \
+    TC_WGMMA_RS(int, TC_I, N, R, n0, n1, n2, n3, n4, n5, n6, n7)   \
   };
 TC_FOR_EACH_N(TC_WGMMA_SHAPE)
 
-template <int N, int TA, int TB> TC_DEV void tc_wgmma_f16(float (&d)[N / 2], u64 a, u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template ss<tc_wgmma_text<TA, TB>::f16, tc_wgmma_text<TA, TB>::scales_ss>(d, a, b, accumulate);
+template <int N, int TA, int TB>
+TC_DEV void tc_wgmma_f16(float (&d)[N / 2], u64 a, u64 b, int accumulate) {
+  tc_wgmma_shape<N>::template ss<tc_wgmma_text<TA, TB>::f16, tc_wgmma_text<TA, TB>::scales_ss>(
+      d, a, b, accumulate);
 }
-template <int N, int TA, int TB> TC_DEV void tc_wgmma_bf16(float (&d)[N / 2], u64 a, u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template ss<tc_wgmma_text<TA, TB>::bf16, tc_wgmma_text<TA, TB>::scales_ss>(d, a, b, accumulate);
+template <int N, int TA, int TB>
+TC_DEV void tc_wgmma_bf16(float (&d)[N / 2], u64 a, u64 b, int accumulate) {
+  tc_wgmma_shape<N>::template ss<tc_wgmma_text<TA, TB>::bf16, tc_wgmma_text<TA, TB>::scales_ss>(
+      d, a, b, accumulate);
 }
 template <int N> TC_DEV void tc_wgmma_tf32(float (&d)[N / 2], u64 a, u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template ss<tc_wgmma_text<0, 0>::tf32, tc_wgmma_text<0, 0>::scales>(d, a, b, accumulate);
+  tc_wgmma_shape<N>::template ss<tc_wgmma_text<0, 0>::tf32, tc_wgmma_text<0, 0>::scales>(
+      d, a, b, accumulate);
 }
 template <int N> TC_DEV void tc_wgmma_e4m3(float (&d)[N / 2], u64 a, u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template ss<tc_wgmma_text<0, 0>::e4m3, tc_wgmma_text<0, 0>::scales>(d, a, b, accumulate);
+  tc_wgmma_shape<N>::template ss<tc_wgmma_text<0, 0>::e4m3, tc_wgmma_text<0, 0>::scales>(
+      d, a, b, accumulate);
 }
 template <int N> TC_DEV void tc_wgmma_e5m2(float (&d)[N / 2], u64 a, u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template ss<tc_wgmma_text<0, 0>::e5m2, tc_wgmma_text<0, 0>::scales>(d, a, b, accumulate);
+  tc_wgmma_shape<N>::template ss<tc_wgmma_text<0, 0>::e5m2, tc_wgmma_text<0, 0>::scales>(
+      d, a, b, accumulate);
 }
 template <int N> TC_DEV void tc_wgmma_s8(int (&d)[N / 2], u64 a, u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template ss<tc_wgmma_text<0, 0>::s8, tc_wgmma_text<0, 0>::nothing>(d, a, b, accumulate);
+  tc_wgmma_shape<N>::template ss<tc_wgmma_text<0, 0>::s8, tc_wgmma_text<0, 0>::nothing>(d, a, b,
+                                                                                        accumulate);
 }
 template <int N> TC_DEV void tc_wgmma_u8(int (&d)[N / 2], u64 a, u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template ss<tc_wgmma_text<0, 0>::u8, tc_wgmma_text<0, 0>::nothing>(d, a, b, accumulate);
+  tc_wgmma_shape<N>::template ss<tc_wgmma_text<0, 0>::u8, tc_wgmma_text<0, 0>::nothing>(d, a, b,
+                                                                                        accumulate);
 }
-template <int N, int TB> TC_DEV void tc_wgmma_f16_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, TB>::f16, tc_wgmma_text<0, TB>::scales_rs>(d, a, b, accumulate);
+template <int N, int TB>
+TC_DEV void tc_wgmma_f16_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
+  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, TB>::f16, tc_wgmma_text<0, TB>::scales_rs>(
+      d, a, b, accumulate);
 }
-template <int N, int TB> TC_DEV void tc_wgmma_bf16_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, TB>::bf16, tc_wgmma_text<0, TB>::scales_rs>(d, a, b, accumulate);
+template <int N, int TB>
+TC_DEV void tc_wgmma_bf16_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
+  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, TB>::bf16, tc_wgmma_text<0, TB>::scales_rs>(
+      d, a, b, accumulate);
 }
-template <int N> TC_DEV void tc_wgmma_tf32_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, 0>::tf32, tc_wgmma_text<0, 0>::scales>(d, a, b, accumulate);
+template <int N>
+TC_DEV void tc_wgmma_tf32_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
+  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, 0>::tf32, tc_wgmma_text<0, 0>::scales>(
+      d, a, b, accumulate);
 }
-template <int N> TC_DEV void tc_wgmma_e4m3_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, 0>::e4m3, tc_wgmma_text<0, 0>::scales>(d, a, b, accumulate);
+template <int N>
+TC_DEV void tc_wgmma_e4m3_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
+  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, 0>::e4m3, tc_wgmma_text<0, 0>::scales>(
+      d, a, b, accumulate);
 }
-template <int N> TC_DEV void tc_wgmma_e5m2_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, 0>::e5m2, tc_wgmma_text<0, 0>::scales>(d, a, b, accumulate);
+template <int N>
+TC_DEV void tc_wgmma_e5m2_rs(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
+  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, 0>::e5m2, tc_wgmma_text<0, 0>::scales>(
+      d, a, b, accumulate);
 }
-template <int N> TC_DEV void tc_wgmma_s8_rs(int (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, 0>::s8, tc_wgmma_text<0, 0>::nothing>(d, a, b, accumulate);
+template <int N>
+TC_DEV void tc_wgmma_s8_rs(int (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
+  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, 0>::s8, tc_wgmma_text<0, 0>::nothing>(d, a, b,
+                                                                                        accumulate);
 }
-template <int N> TC_DEV void tc_wgmma_u8_rs(int (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
-  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, 0>::u8, tc_wgmma_text<0, 0>::nothing>(d, a, b, accumulate);
+template <int N>
+TC_DEV void tc_wgmma_u8_rs(int (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {
+  tc_wgmma_shape<N>::template rs<tc_wgmma_text<0, 0>::u8, tc_wgmma_text<0, 0>::nothing>(d, a, b,
+                                                                                        accumulate);
 }

@@ -1,29 +1,50 @@
-// What a host-compiled kernel and the emulator's runtime know of each other: one list of C functions.
-// emulator_device.h (in the kernel) calls them, emulator_*.h (in the runtime) define them.
+// What a host-compiled kernel and the emulator's runtime know of each other: one list of C
+// functions. emulator_device.h (in the kernel) calls them, emulator_*.h (in the runtime) define
+// them.
 #pragma once
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
-struct alignas(64) CUtensorMap { u64 opaque[16]; };
-struct alignas(8) tc_u32x2 { u32 x, y; };
-struct alignas(16) tc_u32x4 { u32 x, y, z, w; };
+struct alignas(64) CUtensorMap {
+  u64 opaque[16];
+};
+struct alignas(8) tc_u32x2 {
+  u32 x, y;
+};
+struct alignas(16) tc_u32x4 {
+  u32 x, y, z, w;
+};
 
-struct EmuDim3 { u32 x, y, z; };
-struct EmuSelf { EmuDim3 thread, block, block_dim, grid_dim; u32 cluster_rank, cluster_size; };
+struct EmuDim3 {
+  u32 x, y, z;
+};
+struct EmuSelf {
+  EmuDim3 thread, block, block_dim, grid_dim;
+  u32 cluster_rank, cluster_size;
+};
 enum EmuType { EMU_F16, EMU_BF16, EMU_TF32, EMU_E4M3, EMU_E5M2, EMU_S8, EMU_U8 };
 enum EmuShuffle { EMU_XOR, EMU_IDX, EMU_UP, EMU_DOWN };
 enum EmuAtomic {
-  EMU_LOAD_ACQUIRE, EMU_STORE_RELEASE, EMU_ADD, EMU_MAX, EMU_MIN, EMU_EXCHANGE, EMU_CAS,
-  EMU_REDUCE_F32, EMU_REDUCE_U32, EMU_REDUCE_F16X2, EMU_REDUCE_BF16X2
+  EMU_LOAD_ACQUIRE,
+  EMU_STORE_RELEASE,
+  EMU_ADD,
+  EMU_MAX,
+  EMU_MIN,
+  EMU_EXCHANGE,
+  EMU_CAS,
+  EMU_REDUCE_F32,
+  EMU_REDUCE_U32,
+  EMU_REDUCE_F16X2,
+  EMU_REDUCE_BF16X2
 };
 // units of emu_cost: 0 the thread alone, 1 the partition's special-function unit
 enum EmuUnit { EMU_ALU, EMU_SFU };
 
 extern "C" {
-extern EmuSelf* emu_self;                         // the running thread
-u8* emu_shared();                                 // its block's dynamic shared memory
+extern EmuSelf* emu_self;  // the running thread
+u8* emu_shared();          // its block's dynamic shared memory
 u32 emu_shared_address(const void* pointer);
 void emu_note_role(const char* name, int index);
 void emu_note_name(u32 addr, u32 bytes, const char* name, int index);
@@ -70,7 +91,8 @@ void emu_setmaxnreg(int registers, int increase);
 void emu_wgmma_fence();
 void emu_wgmma_commit();
 void emu_wgmma_wait(int pending);
-void emu_wgmma(void* d, int n, int type, const u32* a, u64 a_desc, u64 b_desc, int accumulate, int ta, int tb);
+void emu_wgmma(void* d, int n, int type, const u32* a, u64 a_desc, u64 b_desc, int accumulate,
+               int ta, int tb);
 
 void emu_tmem_alloc(u32 dst, u32 columns);
 void emu_tmem_dealloc(u32 tmem, u32 columns);

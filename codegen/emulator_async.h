@@ -1,6 +1,6 @@
-// Asynchronous operations in general, and cp.async. An operation gets a component of the cluster's clocks while it
-// is in flight. A component is used again only by an issuer that knows its last operation to be done: whoever learns
-// of the new one then rightly knows the old one too.
+// Asynchronous operations in general, and cp.async. An operation gets a component of the cluster's
+// clocks while it is in flight. A component is used again only by an issuer that knows its last
+// operation to be done: whoever learns of the new one then rightly knows the old one too.
 #pragma once
 #include "emulator_global.h"
 
@@ -9,13 +9,21 @@ static u32 take_slot(Cluster& c, const Clock& seen, bool generic) {
   const u32 threads = (u32)c.threads.size();
   for (u32 i = 0; i < c.slots.size(); i++) {
     const u32 slot = threads + i;
-    if (!c.slots[i].busy && c.slots[i].generic == generic && slot < seen.at.size() && seen.at[slot] >= c.slots[i].clock) return i;
+    if (!c.slots[i].busy && c.slots[i].generic == generic && slot < seen.at.size() &&
+        seen.at[slot] >= c.slots[i].clock)
+      return i;
+  }
+  if (threads + c.slots.size() >= 0x7ffe) {
+    report("bounds", "more operations in flight than this emulator can tell apart (16,000)",
+           nullptr);
+    stop_launch();
   }
   c.slots.push_back({});
   c.slots.back().generic = generic;
   return (u32)c.slots.size() - 1;
 }
-static OpRef make_op(const char* what, const Clock& seen, const Clock& fenced, void* pc, bool generic = false) {
+static OpRef make_op(const char* what, const Clock& seen, const Clock& fenced, void* pc,
+                     bool generic = false) {
   Cluster& c = *current->block->cluster;
   auto op = std::make_shared<Op>();
   op->what = what;
@@ -42,9 +50,14 @@ static OpRef issue(const char* what, void* pc, bool generic = false) {
   return op;
 }
 
-// ---- cp.async: part of the generic proxy; copies issued in a row by one thread share an operation ----
-struct Copy { u32 dst; const u8* src; u16 bytes, size; };
-static void count_copy(const Copy&, void*);       // emulator_counts.h
+// ---- cp.async: part of the generic proxy; copies issued in a row by one thread share an operation
+// ----
+struct Copy {
+  u32 dst;
+  const u8* src;
+  u16 bytes, size;
+};
+static void count_copy(const Copy&, void*);  // emulator_counts.h
 static void run_copies(const Op& op, const std::vector<Copy>& copies) {
   Block& b = *op.block;
   Accessor a = accessor(op);
@@ -56,14 +69,20 @@ static void run_copies(const Op& op, const std::vector<Copy>& copies) {
     memcpy(b.arena + c.dst, c.src, c.bytes);
   }
 }
-static void issue_time_copies(Op&, u64 bytes);    // emulator_time.h
+static void issue_time_copies(Op&, u64 bytes);  // emulator_time.h
 
 extern "C" {
 void emu_cp_async(u32 dst, const void* src, int bytes, int size) {
   Thread& t = *current;
-  if (bytes < 0 || bytes > size) { report("bounds", text("cp.async of %d bytes in a copy of %d", bytes, size), EMU_PC); return; }
+  if (bytes < 0 || bytes > size) {
+    report("bounds", text("cp.async of %d bytes in a copy of %d", bytes, size), EMU_PC);
+    return;
+  }
   if (dst % size || (bytes && (u64)src % size))
-    report("alignment", text("cp.async of %d bytes: shared address 0x%x or global address is no multiple of it", size, dst), EMU_PC);
+    report("alignment",
+           text("cp.async of %d bytes: shared address 0x%x or global address is no multiple of it",
+                size, dst),
+           EMU_PC);
   const Copy copy{dst, (const u8*)src, (u16)bytes, (u16)size};
   count_copy(copy, EMU_PC);
   if (t.touched || t.copies.empty() || t.copies.back()->done) {

@@ -1,7 +1,7 @@
-// The host side of the tc_* helpers: the prototypes of device_helpers.h, forwarded to the emulator's runtime.
-// A kernel includes device.cuh as ever; with TC_EMULATOR defined it gets this file. It is compiled with
-// -fsanitize=thread but not linked with that library: the runtime supplies __tsan_read4 and its kin and so sees
-// every plain access of the kernel.
+// The host side of the tc_* helpers: the prototypes of device_helpers.h, forwarded to the
+// emulator's runtime. A kernel includes device.cuh as ever; with TC_EMULATOR defined it gets this
+// file. It is compiled with -fsanitize=thread but not linked with that library: the runtime
+// supplies __tsan_read4 and its kin and so sees every plain access of the kernel.
 #pragma once
 #include "emulator_abi.h"
 #include "emulator_numbers.h"
@@ -22,27 +22,49 @@
 #include "device_helpers.h"
 
 TC_DEV void tc_note_role(const char* name, int index) { emu_note_role(name, index); }
-TC_DEV void tc_note_name(u32 addr, u32 bytes, const char* name, int index) { emu_note_name(addr, bytes, name, index); }
+TC_DEV void tc_note_name(u32 addr, u32 bytes, const char* name, int index) {
+  emu_note_name(addr, bytes, name, index);
+}
 
 TC_DEV u32 tc_smem_u32(const void* pointer) { return emu_shared_address(pointer); }
 TC_DEV float tc_bits_f32(u32 bits) { return emu_float(bits); }
 TC_DEV u32 tc_f32_bits(float value) { return emu_bits(value); }
 
-// exact values rounded once, through double; hardware's approximations are within the errors device_helpers.h states
+// exact values rounded once, through double; hardware's approximations are within the errors
+// device_helpers.h states
 #define TC_UNARY(name, cycles, expression) \
-  TC_DEV float name(float x) { emu_cost(cycles, EMU_SFU); x = emu_flush(x); return emu_flush((float)(expression)); }
+  TC_DEV float name(float x) {             \
+    emu_cost(cycles, EMU_SFU);             \
+    x = emu_flush(x);                      \
+    return emu_flush((float)(expression)); \
+  }
 TC_UNARY(tc_ex2, 8, __builtin_exp2((double)x))
 TC_UNARY(tc_lg2, 8, __builtin_log2((double)x))
 TC_UNARY(tc_rcp, 8, 1.0 / x)
 TC_UNARY(tc_rsqrt, 8, 1.0 / __builtin_sqrt((double)x))
 TC_UNARY(tc_tanh, 8, __builtin_tanh((double)x))
-TC_DEV float tc_sqrt(float x) { emu_cost(16, EMU_SFU); return (float)__builtin_sqrt((double)x); }
-TC_DEV float tc_max(float a, float b) { emu_cost(2, EMU_ALU); return a != a ? b : a < b ? b : a; }
-TC_DEV float tc_min(float a, float b) { emu_cost(2, EMU_ALU); return a != a ? b : b < a ? b : a; }
+TC_DEV float tc_sqrt(float x) {
+  emu_cost(16, EMU_SFU);
+  return (float)__builtin_sqrt((double)x);
+}
+TC_DEV float tc_max(float a, float b) {
+  emu_cost(2, EMU_ALU);
+  return a != a ? b : a < b ? b : a;
+}
+TC_DEV float tc_min(float a, float b) {
+  emu_cost(2, EMU_ALU);
+  return a != a ? b : b < a ? b : a;
+}
 TC_DEV float tc_fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 TC_DEV float tc_neg_inf() { return -__builtin_inff(); }
-TC_DEV u32 tc_pack_f16(float low, float high) { emu_cost(2, EMU_ALU); return emu_to_f16(low) | emu_to_f16(high) << 16; }
-TC_DEV u32 tc_pack_bf16(float low, float high) { emu_cost(2, EMU_ALU); return emu_to_bf16(low) | emu_to_bf16(high) << 16; }
+TC_DEV u32 tc_pack_f16(float low, float high) {
+  emu_cost(2, EMU_ALU);
+  return emu_to_f16(low) | emu_to_f16(high) << 16;
+}
+TC_DEV u32 tc_pack_bf16(float low, float high) {
+  emu_cost(2, EMU_ALU);
+  return emu_to_bf16(low) | emu_to_bf16(high) << 16;
+}
 TC_DEV u16 tc_to_f16(float x) { return (u16)emu_to_f16(x); }
 TC_DEV u16 tc_to_bf16(float x) { return (u16)emu_to_bf16(x); }
 TC_DEV float tc_from_f16(u16 x) { return emu_from_f16(x); }
@@ -58,27 +80,53 @@ TC_DEV u32 tc_shfl_xor(u32 value, int mask) { return emu_shuffle(value, mask, EM
 TC_DEV u32 tc_shfl_idx(u32 value, int lane) { return emu_shuffle(value, lane, EMU_IDX); }
 TC_DEV u32 tc_shfl_up(u32 value, int delta) { return emu_shuffle(value, delta, EMU_UP); }
 TC_DEV u32 tc_shfl_down(u32 value, int delta) { return emu_shuffle(value, delta, EMU_DOWN); }
-TC_DEV float tc_shfl_xor_f32(float value, int mask) { return emu_float(tc_shfl_xor(emu_bits(value), mask)); }
-TC_DEV float tc_shfl_idx_f32(float value, int lane) { return emu_float(tc_shfl_idx(emu_bits(value), lane)); }
-TC_DEV float tc_shfl_up_f32(float value, int delta) { return emu_float(tc_shfl_up(emu_bits(value), delta)); }
-TC_DEV float tc_shfl_down_f32(float value, int delta) { return emu_float(tc_shfl_down(emu_bits(value), delta)); }
+TC_DEV float tc_shfl_xor_f32(float value, int mask) {
+  return emu_float(tc_shfl_xor(emu_bits(value), mask));
+}
+TC_DEV float tc_shfl_idx_f32(float value, int lane) {
+  return emu_float(tc_shfl_idx(emu_bits(value), lane));
+}
+TC_DEV float tc_shfl_up_f32(float value, int delta) {
+  return emu_float(tc_shfl_up(emu_bits(value), delta));
+}
+TC_DEV float tc_shfl_down_f32(float value, int delta) {
+  return emu_float(tc_shfl_down(emu_bits(value), delta));
+}
 TC_DEV u32 tc_ballot(int predicate) { return emu_ballot(predicate); }
 TC_DEV int tc_warp_uniform(int value) { return (int)emu_shuffle((u32)value, 0, EMU_IDX); }
 
 TC_DEV void tc_fence_gpu() { emu_fence_gpu(); }
-TC_DEV u32 tc_load_acquire(const u32* address) { return emu_atomic((void*)address, 0, 0, EMU_LOAD_ACQUIRE); }
-TC_DEV void tc_store_release(u32* address, u32 value) { emu_atomic(address, value, 0, EMU_STORE_RELEASE); }
+TC_DEV u32 tc_load_acquire(const u32* address) {
+  return emu_atomic((void*)address, 0, 0, EMU_LOAD_ACQUIRE);
+}
+TC_DEV void tc_store_release(u32* address, u32 value) {
+  emu_atomic(address, value, 0, EMU_STORE_RELEASE);
+}
 TC_DEV u32 tc_atomic_add(u32* address, u32 value) { return emu_atomic(address, value, 0, EMU_ADD); }
 TC_DEV u32 tc_atomic_max(u32* address, u32 value) { return emu_atomic(address, value, 0, EMU_MAX); }
 TC_DEV u32 tc_atomic_min(u32* address, u32 value) { return emu_atomic(address, value, 0, EMU_MIN); }
-TC_DEV u32 tc_atomic_exchange(u32* address, u32 value) { return emu_atomic(address, value, 0, EMU_EXCHANGE); }
-TC_DEV u32 tc_atomic_cas(u32* address, u32 expected, u32 value) { return emu_atomic(address, value, expected, EMU_CAS); }
-TC_DEV void tc_reduce_add_f32(float* address, float value) { emu_atomic(address, emu_bits(value), 0, EMU_REDUCE_F32); }
-TC_DEV void tc_reduce_add_f16x2(u32* address, u32 value) { emu_atomic(address, value, 0, EMU_REDUCE_F16X2); }
-TC_DEV void tc_reduce_add_bf16x2(u32* address, u32 value) { emu_atomic(address, value, 0, EMU_REDUCE_BF16X2); }
-TC_DEV void tc_reduce_add_u32(u32* address, u32 value) { emu_atomic(address, value, 0, EMU_REDUCE_U32); }
+TC_DEV u32 tc_atomic_exchange(u32* address, u32 value) {
+  return emu_atomic(address, value, 0, EMU_EXCHANGE);
+}
+TC_DEV u32 tc_atomic_cas(u32* address, u32 expected, u32 value) {
+  return emu_atomic(address, value, expected, EMU_CAS);
+}
+TC_DEV void tc_reduce_add_f32(float* address, float value) {
+  emu_atomic(address, emu_bits(value), 0, EMU_REDUCE_F32);
+}
+TC_DEV void tc_reduce_add_f16x2(u32* address, u32 value) {
+  emu_atomic(address, value, 0, EMU_REDUCE_F16X2);
+}
+TC_DEV void tc_reduce_add_bf16x2(u32* address, u32 value) {
+  emu_atomic(address, value, 0, EMU_REDUCE_BF16X2);
+}
+TC_DEV void tc_reduce_add_u32(u32* address, u32 value) {
+  emu_atomic(address, value, 0, EMU_REDUCE_U32);
+}
 
-TC_DEV void tc_cp_async16(u32 dst, const void* src, int bytes) { emu_cp_async(dst, src, bytes, 16); }
+TC_DEV void tc_cp_async16(u32 dst, const void* src, int bytes) {
+  emu_cp_async(dst, src, bytes, 16);
+}
 TC_DEV void tc_cp_async8(u32 dst, const void* src, int bytes) { emu_cp_async(dst, src, bytes, 8); }
 TC_DEV void tc_cp_async4(u32 dst, const void* src, int bytes) { emu_cp_async(dst, src, bytes, 4); }
 TC_DEV void tc_cp_async_commit() { emu_cp_async_commit(); }
@@ -91,8 +139,10 @@ TC_DEV void tc_ldmatrix_x1_trans(u32 (&r)[1], u32 addr) { emu_ldmatrix(r, addr, 
 TC_DEV void tc_ldmatrix_x2_trans(u32 (&r)[2], u32 addr) { emu_ldmatrix(r, addr, 2, 1); }
 TC_DEV void tc_ldmatrix_x4_trans(u32 (&r)[4], u32 addr) { emu_ldmatrix(r, addr, 4, 1); }
 
-#define TC_MMA(name, VALUE, type, zero) \
-  TC_DEV void name(VALUE (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { emu_mma(d, a, b0, b1, type, zero); }
+#define TC_MMA(name, VALUE, type, zero)                              \
+  TC_DEV void name(VALUE(&d)[4], const u32(&a)[4], u32 b0, u32 b1) { \
+    emu_mma(d, a, b0, b1, type, zero);                               \
+  }
 TC_MMA(tc_mma_m16n8k16_f16, float, EMU_F16, 0)
 TC_MMA(tc_mma_m16n8k16_f16_zero, float, EMU_F16, 1)
 TC_MMA(tc_mma_m16n8k16_bf16, float, EMU_BF16, 0)
@@ -102,8 +152,12 @@ TC_MMA(tc_mma_m16n8k32_s8, int, EMU_S8, 0)
 TC_MMA(tc_mma_m16n8k32_u8, int, EMU_U8, 0)
 
 #if TC_ARCH >= 89
-TC_DEV u16 tc_pack_e4m3(float low, float high) { return (u16)(emu_to_e4m3(low) | emu_to_e4m3(high) << 8); }
-TC_DEV u16 tc_pack_e5m2(float low, float high) { return (u16)(emu_to_e5m2(low) | emu_to_e5m2(high) << 8); }
+TC_DEV u16 tc_pack_e4m3(float low, float high) {
+  return (u16)(emu_to_e4m3(low) | emu_to_e4m3(high) << 8);
+}
+TC_DEV u16 tc_pack_e5m2(float low, float high) {
+  return (u16)(emu_to_e5m2(low) | emu_to_e5m2(high) << 8);
+}
 TC_MMA(tc_mma_m16n8k32_e4m3, float, EMU_E4M3, 0)
 TC_MMA(tc_mma_m16n8k32_e5m2, float, EMU_E5M2, 0)
 #endif
@@ -111,14 +165,24 @@ TC_MMA(tc_mma_m16n8k32_e5m2, float, EMU_E5M2, 0)
 #include "emulator_device_sm90.h"
 #endif
 
-// A launch passes the driver's array of pointers to parameters; the entry unpacks it for one thread.
-template <class T> struct EmuPlain { typedef T type; };
-template <class T> struct EmuPlain<const T> { typedef T type; };
-template <class T> struct EmuPlain<T&> { typedef typename EmuPlain<T>::type type; };
+// A launch passes the driver's array of pointers to parameters; the entry unpacks it for one
+// thread.
+template <class T> struct EmuPlain {
+  typedef T type;
+};
+template <class T> struct EmuPlain<const T> {
+  typedef T type;
+};
+template <class T> struct EmuPlain<T&> {
+  typedef typename EmuPlain<T>::type type;
+};
 template <int... I> struct EmuList {};
 template <int N, int... I> struct EmuCount : EmuCount<N - 1, N - 1, I...> {};
-template <int... I> struct EmuCount<0, I...> { typedef EmuList<I...> type; };
-template <class... P, int... I> static void emu_unpack(void (*kernel)(P...), void** parameters, EmuList<I...>) {
+template <int... I> struct EmuCount<0, I...> {
+  typedef EmuList<I...> type;
+};
+template <class... P, int... I>
+static void emu_unpack(void (*kernel)(P...), void** parameters, EmuList<I...>) {
   kernel(*(typename EmuPlain<P>::type*)parameters[I]...);
 }
 template <class... P> static void emu_enter(void (*kernel)(P...), void** parameters) {
@@ -129,8 +193,9 @@ template <class... P> static void emu_describe(void (*)(P...), int* sizes) {
   sizes[0] = (int)sizeof...(P);
   for (int i = 1; i <= sizes[0]; i++) sizes[i] = all[i];
 }
-// threads and blocks are TC_KERNEL's, x y z are TC_CLUSTER's; the runtime checks a launch against them
-#define TC_EMULATOR_EXPORT(kernel, threads, blocks, x, y, z) \
+// threads and blocks are TC_KERNEL's, x y z are TC_CLUSTER's; the runtime checks a launch against
+// them
+#define TC_EMULATOR_EXPORT(kernel, threads, blocks, x, y, z)                               \
   extern "C" void emu_entry_##kernel(void** parameters) { emu_enter(kernel, parameters); } \
-  extern "C" void emu_sizes_##kernel(int* sizes) { emu_describe(kernel, sizes); } \
+  extern "C" void emu_sizes_##kernel(int* sizes) { emu_describe(kernel, sizes); }          \
   extern "C" const int emu_bounds_##kernel[5] = {threads, blocks, x, y, z};

@@ -1,5 +1,6 @@
-// Fibers: one stack for each thread of the kernel, and a switch between them. x86-64 and AArch64 save the
-// callee-saved registers in a few instructions; elsewhere, or with EMU_PORTABLE, ucontext does it with system calls.
+// Fibers: one stack for each thread of the kernel, and a switch between them. x86-64 and AArch64
+// save the callee-saved registers in a few instructions; elsewhere, or with EMU_PORTABLE, ucontext
+// does it with system calls.
 #pragma once
 #include <sys/mman.h>
 #include "emulator_core.h"
@@ -16,19 +17,30 @@
 #define EMU_SYMBOL(name) name
 #endif
 
-static u8* stacks = nullptr;                      // all stacks, side by side; the lowest page of each is a guard
+static u8* stacks = nullptr;  // all stacks, side by side; the lowest page of each is a guard
 static int stack_count = 0;
 static std::vector<int> free_stacks;
 static void* main_context = nullptr;
 
 static const int MOST_STACKS = 16 * MAX_THREADS + 4096;
 static void open_stacks() {
-  stacks = (u8*)mmap(nullptr, (size_t)MOST_STACKS * STACK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (stacks == (u8*)MAP_FAILED) { perror("stacks"); exit(3); }
+  stacks = (u8*)mmap(nullptr, (size_t)MOST_STACKS * STACK, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stacks == (u8*)MAP_FAILED) {
+    perror("stacks");
+    exit(3);
+  }
 }
 static int take_stack() {
-  if (!free_stacks.empty()) { const int s = free_stacks.back(); free_stacks.pop_back(); return s; }
-  if (stack_count == MOST_STACKS) { fprintf(stderr, "too many resident threads\n"); exit(3); }
+  if (!free_stacks.empty()) {
+    const int s = free_stacks.back();
+    free_stacks.pop_back();
+    return s;
+  }
+  if (stack_count == MOST_STACKS) {
+    fprintf(stderr, "too many resident threads\n");
+    exit(3);
+  }
   if (stack_count % 64 == 0)
     for (int i = stack_count; i < std::min(stack_count + 64, (int)MOST_STACKS); i++)
       mprotect(stacks + (size_t)i * STACK + 4096, STACK - 4096, PROT_READ | PROT_WRITE);
@@ -62,7 +74,7 @@ asm(".text\n.globl " EMU_SYMBOL("emu_switch") "\n" EMU_SYMBOL("emu_switch") ":\n
 enum { SAVED = 6 };
 static void make_context(Thread& t) {
   u64* top = (u64*)(stacks + (size_t)(t.stack + 1) * STACK - 64);
-  *--top = 0;                                     // return address of fiber_body, never used
+  *--top = 0;  // return address of fiber_body, never used
   *--top = (u64)fiber_body;
   for (int i = 0; i < SAVED; i++) *--top = 0;
   t.context = top;
@@ -70,18 +82,22 @@ static void make_context(Thread& t) {
 #else
 asm(".text\n.globl " EMU_SYMBOL("emu_switch") "\n" EMU_SYMBOL("emu_switch") ":\n"
     " sub sp, sp, #176\n"
-    " stp x19, x20, [sp]\n stp x21, x22, [sp, #16]\n stp x23, x24, [sp, #32]\n stp x25, x26, [sp, #48]\n"
+    " stp x19, x20, [sp]\n stp x21, x22, [sp, #16]\n"
+    " stp x23, x24, [sp, #32]\n stp x25, x26, [sp, #48]\n"
     " stp x27, x28, [sp, #64]\n stp x29, x30, [sp, #80]\n"
-    " stp d8, d9, [sp, #96]\n stp d10, d11, [sp, #112]\n stp d12, d13, [sp, #128]\n stp d14, d15, [sp, #144]\n"
+    " stp d8, d9, [sp, #96]\n stp d10, d11, [sp, #112]\n"
+    " stp d12, d13, [sp, #128]\n stp d14, d15, [sp, #144]\n"
     " mov x2, sp\n str x2, [x0]\n mov sp, x1\n"
-    " ldp x19, x20, [sp]\n ldp x21, x22, [sp, #16]\n ldp x23, x24, [sp, #32]\n ldp x25, x26, [sp, #48]\n"
+    " ldp x19, x20, [sp]\n ldp x21, x22, [sp, #16]\n"
+    " ldp x23, x24, [sp, #32]\n ldp x25, x26, [sp, #48]\n"
     " ldp x27, x28, [sp, #64]\n ldp x29, x30, [sp, #80]\n"
-    " ldp d8, d9, [sp, #96]\n ldp d10, d11, [sp, #112]\n ldp d12, d13, [sp, #128]\n ldp d14, d15, [sp, #144]\n"
+    " ldp d8, d9, [sp, #96]\n ldp d10, d11, [sp, #112]\n"
+    " ldp d12, d13, [sp, #128]\n ldp d14, d15, [sp, #144]\n"
     " add sp, sp, #176\n ret\n");
 static void make_context(Thread& t) {
   u64* top = (u64*)(stacks + (size_t)(t.stack + 1) * STACK - 64) - 22;
   memset(top, 0, 176);
-  top[11] = (u64)fiber_body;                      // x30
+  top[11] = (u64)fiber_body;  // x30
   t.context = top;
 }
 #endif

@@ -1,6 +1,7 @@
-// Global memory between blocks: acquire, release, atomics. A flag remembers what its releases told; acquiring it
-// orders the reader after them, whichever block they came from. A thread that keeps reading an unchanged flag sleeps
-// until somebody changes it, and meanwhile more clusters may start: that is how a block waits for a later one.
+// Global memory between blocks: acquire, release, atomics. A flag remembers what its releases told;
+// acquiring it orders the reader after them, whichever block they came from. A thread that keeps
+// reading an unchanged flag sleeps until somebody changes it, and meanwhile more clusters may
+// start: that is how a block waits for a later one.
 #pragma once
 #include "emulator_sync.h"
 
@@ -14,7 +15,10 @@ static void acquire_from(u64 address, Thread& t) {
 static void wake_pollers_of(const void* address) {
   for (size_t i = 0; i < pollers.size();) {
     Thread* t = pollers[i];
-    if (t->polled != address) { i++; continue; }
+    if (t->polled != address) {
+      i++;
+      continue;
+    }
     pollers.erase(pollers.begin() + i);
     wake(t);
   }
@@ -25,7 +29,10 @@ static bool wake_pollers() {
   std::vector<Thread*> all;
   all.swap(pollers);
   for (Thread* t : all) {
-    if (t->polls++ < 1000) { wake(t); any = true; } else pollers.push_back(t);
+    if (t->polls++ < 1000) {
+      wake(t);
+      any = true;
+    } else pollers.push_back(t);
   }
   return any;
 }
@@ -45,20 +52,22 @@ static void poll(const u32* address, void* pc) {
 }
 static u32 add_pairs(u32 a, u32 b, bool f16) {
   auto one = [&](u32 x, u32 y) {
-    return f16 ? emu_to_f16(emu_from_f16(x) + emu_from_f16(y)) : emu_to_bf16(emu_from_bf16(x) + emu_from_bf16(y));
+    return f16 ? emu_to_f16(emu_from_f16(x) + emu_from_f16(y))
+               : emu_to_bf16(emu_from_bf16(x) + emu_from_bf16(y));
   };
   return one(a & 0xffff, b & 0xffff) | one(a >> 16, b >> 16) << 16;
 }
 static u32 combined(u32 old, u32 value, u32 expected, int operation) {
   switch (operation) {
-    case EMU_ADD: case EMU_REDUCE_U32: return old + value;
+    case EMU_ADD:
+    case EMU_REDUCE_U32: return old + value;
     case EMU_MAX: return std::max(old, value);
     case EMU_MIN: return std::min(old, value);
     case EMU_CAS: return old == expected ? value : old;
     case EMU_REDUCE_F32: return emu_bits(emu_float(old) + emu_float(value));
     case EMU_REDUCE_F16X2: return add_pairs(old, value, true);
     case EMU_REDUCE_BF16X2: return add_pairs(old, value, false);
-    default: return value;                        // store, exchange
+    default: return value;  // store, exchange
   }
 }
 extern "C" {
@@ -73,9 +82,12 @@ u32 emu_atomic(void* address, u32 value, u32 expected, int operation) {
   Thread& t = *current;
   u8* p = (u8*)address;
   const bool load = operation == EMU_LOAD_ACQUIRE, relaxed = operation >= EMU_REDUCE_F32;
-  static const char* const names[] = {"ld.acquire", "st.release", "atomic add", "atomic max", "atomic min", "atomic exchange",
-                                      "atomic cas", "reduction", "reduction", "reduction", "reduction"};
-  if ((u64)p & 3) report("alignment", text("%s at an address that is no multiple of 4", names[operation]), EMU_PC);
+  static const char* const names[] = {"ld.acquire", "st.release",      "atomic add", "atomic max",
+                                      "atomic min", "atomic exchange", "atomic cas", "reduction",
+                                      "reduction",  "reduction",       "reduction"};
+  if ((u64)p & 3)
+    report("alignment", text("%s at an address that is no multiple of 4", names[operation]),
+           EMU_PC);
   if (load && in_heap(p)) poll((const u32*)p, EMU_PC);
   Accessor a = accessor(t, names[operation], EMU_PC);
   a.epoch |= ATOMIC;

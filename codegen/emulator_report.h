@@ -1,5 +1,6 @@
-// What went wrong: one report for each kind of fault at each place in the source, with the first occurrence's
-// thread and block and the number of occurrences. Texts name objects as the kernel did (tc_note_name, tc_note_role).
+// What went wrong: one report for each kind of fault at each place in the source, with the first
+// occurrence's thread and block and the number of occurrences. Texts name objects as the kernel did
+// (tc_note_name, tc_note_role).
 #pragma once
 #include <cstdarg>
 #include "emulator_core.h"
@@ -39,7 +40,8 @@ static std::string name_of(const Block& b, u32 addr) {
   if (!n) return text("shared memory 0x%x", addr);
   return n->index < 0 ? std::string(n->text) : text("%s[%d]", n->text, n->index);
 }
-// name and, inside the object, the offset rounded down to 1024: one report for a tile, not one for a byte
+// name and, inside the object, the offset rounded down to 1024: one report for a tile, not one for
+// a byte
 static std::string place_of(const Block& b, u32 addr) {
   const Name* n = named(b, addr);
   return n ? name_of(b, addr) : text("shared memory 0x%x..", addr & ~1023u);
@@ -55,15 +57,22 @@ static std::string who_did(const Cluster& c, Epoch e, void** pc = nullptr) {
   return s.what;
 }
 
-static void report(const char* kind, const std::string& what, void* pc, const Thread* t = nullptr, void* other = nullptr) {
+static void report(const char* kind, const std::string& what, void* pc, const Thread* t = nullptr,
+                   void* other = nullptr) {
   if (!t) t = current;
   const std::string key = std::string(kind) + "\n" + what + "\n" + std::to_string((size_t)pc);
   auto found = report_index.find(key);
-  if (found != report_index.end()) { reports[found->second].count++; return; }
+  if (found != report_index.end()) {
+    reports[found->second].count++;
+    return;
+  }
   if (reports.size() >= MOST_REPORTS) return;
   report_index[key] = reports.size();
   Report r{kind, what, t ? role_of(*t) : "", pc, other, {}, {}, run.steps, 1};
-  if (t) { r.block = t->block->id; r.thread = t->self.thread; }
+  if (t) {
+    r.block = t->block->id;
+    r.thread = t->self.thread;
+  }
   reports.push_back(r);
 }
 
@@ -77,8 +86,10 @@ static void stop_launch() {
 static std::string quoted(const std::string& s) {
   std::string out = "\"";
   for (unsigned char c : s) {
-    if (c == '"' || c == '\\') { out += '\\'; out += (char)c; }
-    else if (c < 0x20) out += text("\\u%04x", c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += (char)c;
+    } else if (c < 0x20) out += text("\\u%04x", c);
     else out += (char)c;
   }
   return out + "\"";

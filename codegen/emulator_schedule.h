@@ -1,21 +1,24 @@
-// The scheduler: which thread or which asynchronous operation goes next. Every choice counts a step. The default
-// choice is deterministic (the thread that became ready last; operations when no thread is ready); a seed's policy
-// departs from it, and each departure is recorded as (step, pick), so that a run can be repeated, and shrunk, by its
-// departures alone.
+// The scheduler: which thread or which asynchronous operation goes next. Every choice counts a
+// step. The default choice is deterministic (the thread that became ready last; operations when no
+// thread is ready); a seed's policy departs from it, and each departure is recorded as (step,
+// pick), so that a run can be repeated, and shrunk, by its departures alone.
 #pragma once
 #include "emulator_fibers.h"
 #include "emulator_report.h"
 
-struct Departure { u64 step; u32 pick; };
-static std::vector<Departure> taken;              // departures of this run, in order
-static std::vector<std::string> story;            // the first departures in words, when they are recorded
+struct Departure {
+  u64 step;
+  u32 pick;
+};
+static std::vector<Departure> taken;    // departures of this run, in order
+static std::vector<std::string> story;  // the first departures in words, when they are recorded
 static bool recording;
-static std::vector<Departure> given;              // departures to follow instead of a policy
+static std::vector<Departure> given;  // departures to follow instead of a policy
 static size_t next_given;
 static bool replaying;
 
 static u64 random_state;
-static u32 random_u32() {                         // xorshift64
+static u32 random_u32() {  // xorshift64
   random_state ^= random_state << 13;
   random_state ^= random_state >> 7;
   random_state ^= random_state << 17;
@@ -23,7 +26,8 @@ static u32 random_u32() {                         // xorshift64
 }
 static bool chance(u32 one_in) { return random_u32() % one_in == 0; }
 
-enum ThreadPolicy { UNIFORM, STARVE, STICKY };    // any ready thread; one warp only when nothing else can; mostly the default
+// any ready thread; all but one warp, which runs when nothing else can; mostly the default
+enum ThreadPolicy { UNIFORM, STARVE, STICKY };
 enum AsyncPolicy { NOW_AND_THEN, IDLE_ONLY, AT_ONCE, OFTEN };
 static ThreadPolicy thread_policy;
 static AsyncPolicy async_policy;
@@ -34,16 +38,18 @@ static void choose_policy(u64 seed) {
   thread_policy = (ThreadPolicy)((seed % 4 + seed / 4) % 3);
 }
 
-static bool timed;                                // virtual time: see emulator_time.h
+static bool timed;  // virtual time: see emulator_time.h
 static u32 pick_thread_timed(size_t threads);
 static bool async_first_timed(size_t threads, u32& pick);
 
 static size_t async_count() { return run.loose.size() + run.queues.size(); }
 
-// The policy's choice among `threads` ready threads (0 is the default, the last) and `ops` operations after them.
+// The policy's choice among `threads` ready threads (0 is the default, the last) and `ops`
+// operations after them.
 static u32 policy_pick(size_t threads, size_t ops) {
   if (ops) {
-    const bool now = !threads || async_policy == AT_ONCE || (async_policy == NOW_AND_THEN && chance(24)) ||
+    const bool now = !threads || async_policy == AT_ONCE ||
+                     (async_policy == NOW_AND_THEN && chance(24)) ||
                      (async_policy == OFTEN && chance(4));
     if (now) return (u32)(threads + (async_policy == AT_ONCE && threads ? 0 : random_u32() % ops));
   }
@@ -64,7 +70,8 @@ template <class Policy> static u32 decide(u32 options, Policy policy) {
   u32 pick = 0;
   if (replaying) {
     while (next_given < given.size() && given[next_given].step < step) next_given++;
-    if (next_given < given.size() && given[next_given].step == step) pick = given[next_given].pick % options;
+    if (next_given < given.size() && given[next_given].step == step)
+      pick = given[next_given].pick % options;
   } else {
     pick = policy();
   }
@@ -85,19 +92,23 @@ static void block_on(Waiting on, const char* what, u32 a, u32 b, void* pc) {
 }
 static const size_t LONGEST_STORY = 64;
 static void tell(const std::string& what) {
-  if (recording && !taken.empty() && story.size() < LONGEST_STORY) story.push_back(text("step %llu: %s", taken.back().step, what.c_str()));
+  if (recording && !taken.empty() && story.size() < LONGEST_STORY)
+    story.push_back(text("step %llu: %s", taken.back().step, what.c_str()));
 }
 static std::string full_name(const Thread& t) {
   return t.role ? text("%s (thread %d)", role_of(t).c_str(), t.id) : role_of(t);
 }
-static std::string op_name(const Op& op) { return text("the %s of %s", op.what, full_name(*op.issuer).c_str()); }
+static std::string op_name(const Op& op) {
+  return text("the %s of %s", op.what, full_name(*op.issuer).c_str());
+}
 
 // a place where the scheduler may be asked, one time in `one_in`
 static void maybe_yield(u32 one_in) {
   if (timed) return;
   if (!decide(2, [&] { return chance(one_in) ? 1u : 0u; })) return;
   if (recording) tell(full_name(*current) + " pauses");
-  run.ready.insert(run.ready.begin(), current);   // under all others, so that the default choice is someone else
+  run.ready.insert(run.ready.begin(),
+                   current);  // under all others, so that the default choice is someone else
   leave_fiber();
 }
 
@@ -139,7 +150,7 @@ static void await(const OpRef& op, Waiting on, const char* what, void* pc) {
   current->time = std::max(current->time, op->finished);
 }
 
-static bool admit_cluster();                      // emulator_launch.h: start one more cluster, if any is left
+static bool admit_cluster();  // emulator_launch.h: start one more cluster, if any is left
 static bool wake_pollers();
 static void report_deadlock();
 
@@ -159,14 +170,18 @@ static void schedule() {
       return;
     }
     u32 pick = 0;
-    if (timed) { if (!async_first_timed(threads, pick)) pick = pick_thread_timed(threads); }
-    else pick = decide((u32)(threads + ops), [&] { return policy_pick(threads, ops); });
+    if (timed) {
+      if (!async_first_timed(threads, pick)) pick = pick_thread_timed(threads);
+    } else pick = decide((u32)(threads + ops), [&] { return policy_pick(threads, ops); });
     const bool telling = recording && pick && story.size() < LONGEST_STORY;
-    const std::string instead = telling && threads ? " instead of " + full_name(*run.ready.back()) : "";
+    const std::string instead =
+        telling && threads ? " instead of " + full_name(*run.ready.back()) : "";
     if (pick >= threads) {
       const u32 index = pick - (u32)threads;
       const size_t loose = run.loose.size();
-      if (telling) tell(op_name(*(index < loose ? run.loose[index] : run.queues[index - loose]->front())) + " completes" + instead);
+      if (telling)
+        tell(op_name(*(index < loose ? run.loose[index] : run.queues[index - loose]->front())) +
+             " completes" + instead);
       run_async(index);
       continue;
     }

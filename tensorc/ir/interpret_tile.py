@@ -5,9 +5,10 @@ of a narrow type, at a cast, in a tensor. A reduction starts from `onto` (else f
 element) and adds lane by lane, ascending, the last listed axis fastest, each partial rounded to the
 tile's type; the order of a kernel on a machine may differ, its rounding points do not.
 
-Asserted on the way, as BrokenInvariant: nothing without a value is stored or decides anything;
-guards hold on every lane of full blocks; loops stay inside extents; each element is stored once
-(or combined), and all of every output; reads without a check stay inside their tensors.
+Asserted on the way, as BrokenInvariant: nothing without a value, or whose storage was taken, is
+stored or decides anything; guards hold on every lane of full blocks; loops stay inside extents;
+each element is stored once (or combined), and all of every output; reads without a check stay
+inside their tensors.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,7 @@ from tensorc.ir.tile import (
 from tensorc.ir.tile_block import Axes, Block, batch, combined, exact, lowest, neutral, parts
 from tensorc.ir.walk_tile import bound, whole
 
+T = TypeVar("T")
 _COMBINE: dict[Reducer, np.ufunc] = {
     SUM: np.add, PROD: np.multiply, MAX: np.maximum, MIN: np.minimum,
     ANY: np.logical_or, ALL: np.logical_and,
@@ -58,8 +60,9 @@ def interpret(
     """The outputs of `program` by name, in their storage types.
 
     `arrays`: every parameter. `extents`: the extent of every index (those that follow from others
-    may be left out). `order`: draws the order in which the blocks of every grid run, one by one;
-    None: blocks of one lane that do the same run together, others in row-major order.
+    may be left out). `order`: draws the order in which the blocks of every grid, and the parts of
+    every `Each`, run one by one; None: blocks of one lane that do the same run together, others in
+    row-major order.
 
     BrokenInvariant: see above. OutOfRange (R704): a checked subscript leaves its dimension.
     """
@@ -156,9 +159,13 @@ class Run:
         ranges = [range(0, self.extents[index], size) for index, size in grid.items()]
         names = list(grid)
         found = [dict(zip(names, bases, strict=True)) for bases in product(*ranges)]
+        return self.drawn(found)
+
+    def drawn(self, items: list[T]) -> list[T]:
+        """The items in the order of this run."""
         if self.order is None:
-            return found
-        return [found[int(place)] for place in self.order.permutation(len(found))]
+            return items
+        return [items[int(place)] for place in self.order.permutation(len(items))]
 
     def body(self, body: tuple[Statement, ...], block: Block) -> None:
         """Statements in order."""
@@ -178,7 +185,7 @@ class Run:
         outer = block.windows.get(each.index)
         lanes = block.counts.get(each.index, block.whole.get(each.index, 0))
         start, count = outer or (0, lanes)
-        for offset in range(start, start + count, each.block):
+        for offset in self.drawn(list(range(start, start + count, each.block))):
             block.windows[each.index] = (offset, each.block)
             self.body(each.body, block)
         del block.windows[each.index]
@@ -194,6 +201,8 @@ class Run:
         bases = range(lower, upper, loop.block)
         for carry in loop.carries:
             block.assign(carry.tile, self.start(carry, block))
+            if isinstance(carry.start, Tile) and carry.tile.space != "register":
+                block.overwrite(carry.start)
         seen = 0
         for base in reversed(bases) if loop.down else bases:
             block.bases[loop.index], block.counts[loop.index] = base, loop.block
@@ -253,6 +262,8 @@ class Run:
             lanes = self.reduced(let, let.op, axes, block)
         self.guard(let.body, let.edge, axes, block)
         block.assign(let.tile, lanes)
+        if let.into is not None:
+            block.overwrite(let.into)
 
     def reduced(self, let: Let, op: Reducer, axes: Axes, block: Block) -> Lanes:
         """All lanes of the reduced axes, or those inside the domain along exact ones."""

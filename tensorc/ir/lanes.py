@@ -17,6 +17,7 @@ import numpy as np
 from tensorc.ir import constants, elementwise
 from tensorc.ir.dtypes import BOOL, F64, I64, DType, settled, value_of
 from tensorc.ir.rounding import Array, numpy_dtype, round_exact, round_to
+from tensorc.ir.stores import storage_of
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,
@@ -335,15 +336,8 @@ class Site:
 def stored_type(arg: Expr, dtype: DType) -> DType:
     """The type whose bits are taken as `dtype`: that in which `arg` is stored, if it has as many,
     else its value type."""
-    own = settled(value_type(arg))
-    match arg:
-        case Read(tensor, _):
-            stored = tensor.dtype
-        case Cast(stored, _) | Bitcast(stored, _) | Value(_, _, stored):
-            pass
-        case _:
-            stored = own
-    return stored if stored.bits == dtype.bits else own
+    stored = arg.dtype if isinstance(arg, Value) else storage_of(arg)
+    return stored if stored.bits == dtype.bits else settled(value_type(arg))
 
 
 def _worst(states: list[Array]) -> Array:

@@ -68,6 +68,10 @@ class Block:
             self.tiles[tile.name] = names, lanes.blank(shape)
         self.tiles[tile.name][1].put(self.window(tile), lanes)
 
+    def overwrite(self, tile: Tile) -> None:
+        """Those lanes of a tile have no value any more: another tile took their storage."""
+        self.tiles[tile.name][1].states[self.window(tile)] = UNKNOWN
+
     def lanes_of(self, index: str, exprs: Iterable[Expr]) -> int | None:
         """How many lanes an index has in a statement: those of its block, those of the tiles that
         it reads, those that whole tiles have; None: exactly its extent."""

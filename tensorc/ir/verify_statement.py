@@ -1,99 +1,37 @@
-"""The invariants of single level-2 statements in their scope: T2 to T9, T11, T13, T14, T17 to T20
-and T22 to T25 of `verify_tile`."""
+"""The invariants of single level-2 statements in their scope: T5, T7 to T9, T11, T14, T15, T17,
+T18, T22, T23 and T25 of `verify_tile`, and those that `tile_scope` verifies for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
-from tensorc.ir.dtypes import BOOL, DType, value_of
+from tensorc.ir.dtypes import BOOL, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, reduced_type
 from tensorc.ir.node import postorder
-from tensorc.ir.polynomial import Polynomial, symbols
-from tensorc.ir.tensor import Expr, Read, Reduce, Round, Select, Value, free_indices, value_type
-from tensorc.ir.tile import (
-    Blocked,
-    Carry,
-    Frame,
-    Kernel,
-    Let,
-    Linear,
-    Loop,
-    Operand,
-    Panel,
-    Store,
-    Strided,
-    Tile,
-    Use,
+from tensorc.ir.stores import stores
+from tensorc.ir.tensor import Expr, Read, Select, Value, free_indices
+from tensorc.ir.tile import Carry, Let, Loop, Store, Tile, Use
+from tensorc.ir.tile_scope import (
+    Scope,
+    bound_faults,
+    expression_faults,
+    forbidden,
+    stored_type,
+    tile_faults,
+    type_of,
 )
-from tensorc.ir.walk_tile import (
-    bound,
-    constant,
-    expressions,
-    loop_blocks,
-    opaque,
-    positions,
-    seen_in,
-    values_in,
-)
+from tensorc.ir.walk_tile import constant, expressions
 
 REDUCERS = (SUM, PROD, MAX, MIN, ANY, ALL)
-_LAYOUTS: dict[str, tuple[type, ...]] = {
-    "global": (Strided, Panel),
-    "shared": (Linear, Strided),
-    "register": (Frame, Operand, Blocked, Linear, Strided),
-    "tensor": (Frame,),
-    "packed": (Panel,),
-    "memory": (Linear, Strided, Panel),
-}
-
-
-@dataclass
-class Scope:
-    """What may be used at a statement: indices with their lanes, and tiles."""
-
-    kernel: Kernel
-    extents: Mapping[str, Polynomial]
-    constants: frozenset[str]
-    whole: Mapping[str, int]
-    blocks: dict[str, int] = field(default_factory=dict[str, int])
-    tiles: dict[str, Tile] = field(default_factory=dict[str, Tile])
-    loops: tuple[str, ...] = ()
-
-    def bind(self, index: str, lanes: int) -> Iterator[str]:
-        """Bind an index; T4."""
-        if index not in self.extents:
-            yield f"T4: index {index} has no extent"
-        if index in self.blocks:
-            yield f"T4: index {index} is bound twice"
-        self.blocks[index] = lanes
-
-    def inside(self, loop: Loop) -> Scope:
-        """The scope of the loop's body."""
-        own = {carry.tile.name: carry.tile for carry in loop.carries}
-        blocks = {**self.blocks, loop.index: loop.block}
-        loops = (*self.loops, loop.index)
-        return replace(self, blocks=blocks, tiles={**self.tiles, **own}, loops=loops)
-
-    def leave(self, loop: Loop) -> None:
-        """After the loop its carries stay readable."""
-        self.tiles.update((carry.tile.name, carry.tile) for carry in loop.carries)
-
-    def lanes(self, index: str) -> int | None:
-        """The lanes of an index here; None if it has none (it counts lanes, or is unknown)."""
-        return self.blocks.get(index, self.whole.get(index))
-
-    def counts_lanes(self, index: str) -> bool:
-        """True outside the loops of an index that the kernel's loops bind."""
-        return index not in self.blocks and index in bound(self.kernel)
 
 
 def let_faults(let: Let, scope: Scope) -> Iterator[str]:
     """All faults of a `Let` in its scope."""
     where = f"{let.tile.name}[{', '.join(let.tile.axes)}]"
     faults = (
-        *_expression_faults((let.body,), (*let.tile.axes, *let.reduced), scope),
-        *_tile_faults(let.tile, scope),
+        *expression_faults((let.body,), (*let.tile.axes, *let.reduced), scope),
+        *tile_faults(let.tile, scope),
         *_reduction_faults(let, scope),
         *_let_types(let),
         *_onto_faults(let, scope),
@@ -111,8 +49,8 @@ def store_faults(store: Store, scope: Scope) -> Iterator[str]:
     where = f"store {store.tensor.name}"
     axes = tuple(sorted(free_indices(store.value).union(*map(free_indices, store.subscripts))))
     faults = (
-        *_expression_faults(expressions(store), axes, scope),
-        *_stored_type(store.value, store.tensor.dtype),
+        *expression_faults(expressions(store), axes, scope),
+        *stored_type(store.value, store.tensor.dtype),
         *_guard_faults(store.value, store.edge, scope),
         *_use_faults(store.by, axes, ()),
         *_once(store, scope),
@@ -132,7 +70,7 @@ def loop_faults(loop: Loop, scope: Scope) -> Iterator[str]:
     inner = replace(scope, blocks=dict(scope.blocks))
     yield from (_at(where, fault) for fault in inner.bind(loop.index, loop.block))
     for limit in (loop.lower, loop.upper, *loop.full):
-        yield from (_at(where, fault) for fault in _bound_faults(limit, scope))
+        yield from (_at(where, fault) for fault in bound_faults(limit, scope))
     for carry in loop.carries:
         yield from (_at(f"carry {carry.tile.name}", fault) for fault in _carry(carry, scope, inner))
 
@@ -140,73 +78,6 @@ def loop_faults(loop: Loop, scope: Scope) -> Iterator[str]:
 def _at(where: str, fault: str) -> str:
     number, sentence = fault.split(": ", 1)
     return f"{number}: {where}: {sentence}"
-
-
-def _expression_faults(
-    exprs: Iterable[Expr], axes: tuple[str, ...], scope: Scope
-) -> Iterator[str]:  # fmt: skip
-    """T2, T3, T4, T5, T13 and T20 for what a statement evaluates."""
-    exprs = tuple(exprs)
-    yield from _reads(exprs, scope)
-    for index in sorted(frozenset[str]().union(*map(free_indices, exprs))):
-        if index not in scope.extents:
-            yield f"T4: index {index} has no extent"
-        elif index not in axes and scope.blocks.get(index) != 1:
-            lanes = scope.lanes(index)
-            yield f"T5: index {index} with {lanes or 'many'} lanes is no axis of the statement"
-    for index in sorted(positions(exprs)):
-        if scope.counts_lanes(index):
-            yield f"T13: outside its loop, {index} counts lanes and has no position"
-    for index in sorted(seen_in(exprs)):
-        if index not in scope.loops:
-            yield f"T20: no loop over {index} is open, so none of it was seen"
-
-
-def _reads(exprs: tuple[Expr, ...], scope: Scope) -> Iterator[str]:
-    """T2 and T3."""
-    for name, value in values_in(exprs).items():
-        tile = scope.tiles.get(name)
-        if tile is None:
-            yield f"T2: tile {name} is not in scope"
-        elif (value.axes, value.dtype) != (tile.axes, tile.dtype):
-            yield f"T2: {name} is read as {value.dtype}[{', '.join(value.axes)}], it is " + (
-                f"{tile.dtype}[{', '.join(tile.axes)}]"
-            )
-    for item in postorder(exprs):
-        if isinstance(item, Read) and item.tensor not in scope.kernel.reads:
-            yield f"T3: {item.tensor.name} is not among the tensors that the kernel reads"
-
-
-def _tile_faults(tile: Tile, scope: Scope) -> Iterator[str]:
-    """T4, T6, T24 for a tile where it is defined."""
-    for axis, size in zip(tile.axes, tile.sizes, strict=True):
-        if axis not in scope.extents:
-            yield f"T4: axis {axis} has no extent"
-        lanes = scope.lanes(axis)
-        if size < 1 or (lanes is not None and lanes != size):
-            yield f"T6: axis {axis} has {size} lanes where its index has {lanes}"
-        if scope.counts_lanes(axis) and size not in loop_blocks(scope.kernel, axis):
-            yield f"T6: axis {axis} counts {size} lanes, and no loop over it has such blocks"
-    yield from _layout_faults(tile)
-
-
-def _layout_faults(tile: Tile) -> Iterator[str]:
-    """T24."""
-    if tile.space not in _LAYOUTS:
-        yield f"T24: {tile.space} is no space"
-    elif not isinstance(tile.layout, _LAYOUTS[tile.space]):
-        yield f"T24: a tile in {tile.space} has no layout {type(tile.layout).__name__}"
-    match tile.layout:
-        case Frame(_, rows, columns) | Operand(_, _, rows, columns):
-            missing = set(tile.axes) ^ {*rows, *columns}
-        case Linear(order, _):
-            missing = set(tile.axes) ^ set(order)
-        case Panel(axis, _):
-            missing = {axis} - set(tile.axes)
-        case Blocked() | Strided():
-            missing = set[str]()
-    if missing:
-        yield f"T24: the layout of {tile.name} does not fit its axes ({', '.join(sorted(missing))})"
 
 
 def _reduction_faults(let: Let, scope: Scope) -> Iterator[str]:
@@ -226,8 +97,8 @@ def _reduction_faults(let: Let, scope: Scope) -> Iterator[str]:
 
 def _let_types(let: Let) -> Iterator[str]:
     """T9."""
-    yield from _forbidden((let.body,))
-    dtype = _type(let.body)
+    yield from forbidden((let.body,))
+    dtype = type_of(let.body)
     if isinstance(dtype, str):
         yield dtype
         return
@@ -238,49 +109,14 @@ def _let_types(let: Let) -> Iterator[str]:
             yield f"T9: {let.op} takes no {dtype}"
             return
         dtype = found
-    if not storable(dtype, let.tile.dtype):
+    if not stores(dtype, let.tile.dtype):
         yield f"T9: a value of type {dtype} is not stored as {let.tile.dtype} without a cast"
-
-
-def _stored_type(value: Expr, storage: DType) -> Iterator[str]:
-    """T9."""
-    yield from _forbidden((value,))
-    dtype = _type(value)
-    if isinstance(dtype, str):
-        yield dtype
-    elif not storable(dtype, storage):
-        yield f"T9: a value of type {dtype} is not stored as {storage} without a cast"
-
-
-def _forbidden(exprs: tuple[Expr, ...]) -> Iterator[str]:
-    for item in postorder(exprs):
-        if isinstance(item, Reduce | Round):
-            yield f"T9: {type(item).__name__} has no place in a body"
-        if isinstance(item, Select) and _type(item.condition) is not BOOL:
-            yield "T9: a condition is not bool"
-
-
-def _type(expr: Expr) -> DType | str:
-    try:
-        return value_type(expr)
-    except TypeError as error:
-        return f"T9: {error}"
-
-
-def storable(value: DType, storage: DType) -> bool:
-    """True if a store converts without a cast: within a kind, integer to float, bool to any
-    number, real to complex (language, types)."""
-    if value is BOOL or storage.complex:
-        return True
-    if storage is BOOL or value.complex:
-        return False
-    return storage.floating or value.integral
 
 
 def _carry(carry: Carry, scope: Scope, inner: Scope) -> Iterator[str]:
     """T6, T11, T24."""
     tile, start = carry.tile, carry.start
-    yield from _tile_faults(tile, inner)
+    yield from tile_faults(tile, inner)
     match start:
         case Tile():
             if scope.tiles.get(start.name) is not start:
@@ -291,7 +127,7 @@ def _carry(carry: Carry, scope: Scope, inner: Scope) -> Iterator[str]:
             if start != "lowest" or tile.dtype.complex or tile.dtype is BOOL:
                 yield f"T11: {start} is no start of a tile of {tile.dtype}"
         case _:
-            yield from _stored_type(start, tile.dtype)
+            yield from stored_type(start, tile.dtype)
             if not constant(start):
                 yield "T11: it starts as an expression that is not constant"
 
@@ -338,24 +174,6 @@ def _guard_faults(body: Expr, edge: tuple[str, ...], scope: Scope) -> Iterator[s
     for index in edge:
         if index not in free_indices(body.condition) or scope.counts_lanes(index):
             yield f"T18: it guards the edge of {index}, on which its condition does not depend"
-
-
-def _bound_faults(limit: Polynomial, scope: Scope) -> Iterator[str]:
-    """T19."""
-    for symbol in sorted(symbols(limit), key=str):
-        if symbol.kind == "extent" and symbol.name not in scope.extents:
-            yield f"T19: {symbol} is no extent"
-        if symbol.kind == "parameter" and symbol.name not in scope.constants:
-            yield f"T19: {symbol.name} is no const parameter"
-        if symbol.kind == "base" and symbol.name not in scope.blocks:
-            yield f"T19: {symbol.name} is bound by no enclosing block"
-        if symbol.kind == "index":
-            yield f"T19: {symbol.name} has many values in a block; a bound uses its base"
-    for expr in opaque(limit):
-        yield from _reads((expr,), scope)
-        for index in sorted(free_indices(expr)):
-            if scope.blocks.get(index) != 1:
-                yield f"T19: it depends on data along {index}, which has many lanes"
 
 
 def _use_faults(by: Use, axes: tuple[str, ...], reduced: tuple[str, ...]) -> Iterator[str]:

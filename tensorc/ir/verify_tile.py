@@ -52,7 +52,8 @@ from collections.abc import Iterator, Mapping
 from tensorc.ir.names import RESERVED
 from tensorc.ir.polynomial import Symbol, symbols
 from tensorc.ir.tile import WORDS, Each, Kernel, Let, Loop, Statement, Store, Tile, TileProgram
-from tensorc.ir.verify_statement import Scope, let_faults, loop_faults, store_faults
+from tensorc.ir.tile_scope import Scope
+from tensorc.ir.verify_statement import let_faults, loop_faults, store_faults
 from tensorc.ir.verify_storage import storage_faults
 from tensorc.ir.walk_tile import statements, tiles, whole
 

@@ -66,7 +66,7 @@ MMA = Instruction(
     ),
     (Role("m", 16, "any"), Role("n", 8, "any"), Role("k", 16, "pad")),
     Cost("rate.mma_f16", "cost.mma_drain", "cost.mma_issue"),
-    "tc_mma_m16n8k16_{type}({d}, {a}, {b});", in_place=True,
+    "tc_mma_m16n8k16_{type}({d}, {a}, {b[0]}, {b[1]});", in_place=True,
 )  # fmt: skip
 
 MACHINE = Machine(

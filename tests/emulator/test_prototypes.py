@@ -168,3 +168,26 @@ def test_ptxas_takes_every_helper(arch: str, tmp_path: Path) -> None:
     ]
     answer = subprocess.run([*command, str(tmp_path / "all.cu")], capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr[-3000:]
+
+
+KERNELS = {
+    "gemm_sm80.cu": "sm_80",
+    "attention_sm80.cu": "sm_80",
+    "gemm_sm90a.cu": "sm_90a",
+    "attention_sm90a.cu": "sm_90a",
+    "gemm_sm100a.cu": "sm_100a",
+}
+
+
+@pytest.mark.parametrize("file", KERNELS)
+def test_ptxas_leaves_the_kernels_alone(file: str, tmp_path: Path) -> None:
+    """No spill, no stack frame, no wait or fence that ptxas had to inject (C75xx)."""
+    need("nvcc")
+    source = Path(__file__).parent / "kernels" / file
+    flags = ["-std=c++17", f"-arch={KERNELS[file]}", "-cubin", "-Xptxas", "-v", f"-I{HERE}"]
+    command = ["nvcc", *flags, "-o", str(tmp_path / "kernel.cubin"), str(source)]
+    answer = subprocess.run(command, capture_output=True, text=True)
+    log = answer.stdout + answer.stderr
+    assert answer.returncode == 0, log
+    assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in log
+    assert "C75" not in log and "warning" not in log, log

@@ -3,8 +3,8 @@ a compiler that was written for the hardware by others.
 
 One thing is formally wrong with its warp-specialised kernels: warps 1 to 3 of the loading group
 wait on every empty barrier although nobody waits for them. Such a warp that falls a whole round of
-the ring behind misses its parity and waits forever. Seeds that starve a warp show it; it is the only
-report allowed here.
+the ring behind misses its parity and waits forever. Seeds that starve a warp show it; it is the
+only report allowed here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-// What TileLang's printed kernels call, on top of the tc_* helpers: enough to run them in the emulator.
+// What TileLang's printed kernels call, on top of the tc_* helpers: enough to run them in the
+// emulator.
 #pragma once
 #include "device.cuh"
 
@@ -6,11 +7,21 @@ typedef unsigned char uchar;
 typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long uint64_t;
-struct bfloat16_t { u16 bits; };
-struct uint1 { u32 x; };
-struct alignas(8) float2 { float x, y; };
-struct alignas(16) float4 { float x, y, z, w; };
-struct alignas(4) __nv_bfloat162 { u32 bits; };
+struct bfloat16_t {
+  u16 bits;
+};
+struct uint1 {
+  u32 x;
+};
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(4) __nv_bfloat162 {
+  u32 bits;
+};
 TC_DEV float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 TC_DEV __nv_bfloat162 __float22bfloat162_rn(float2 v) { return {tc_pack_bf16(v.x, v.y)}; }
 TC_DEV void __syncthreads() { tc_syncthreads(); }
@@ -18,14 +29,20 @@ TC_DEV void __syncthreads() { tc_syncthreads(); }
 namespace tl {
 enum class DataType { kBFloat16, kFloat32 };
 
-template <int SIZE> TC_DEV void cp_async_gs(void* dst, const void* src) { tc_cp_async16(tc_smem_u32(dst), src, SIZE); }
+template <int SIZE> TC_DEV void cp_async_gs(void* dst, const void* src) {
+  tc_cp_async16(tc_smem_u32(dst), src, SIZE);
+}
 TC_DEV void cp_async_commit() { tc_cp_async_commit(); }
 template <int N> TC_DEV void cp_async_wait() { tc_cp_async_wait<N>(); }
-TC_DEV void ptx_ldmatrix_x4(const void* src, void* dst) { tc_ldmatrix_x4(*(u32(*)[4])dst, tc_smem_u32(src)); }
-TC_DEV void ptx_ldmatrix_x4_trans(const void* src, void* dst) { tc_ldmatrix_x4_trans(*(u32(*)[4])dst, tc_smem_u32(src)); }
+TC_DEV void ptx_ldmatrix_x4(const void* src, void* dst) {
+  tc_ldmatrix_x4(*(u32(*)[4])dst, tc_smem_u32(src));
+}
+TC_DEV void ptx_ldmatrix_x4_trans(const void* src, void* dst) {
+  tc_ldmatrix_x4_trans(*(u32(*)[4])dst, tc_smem_u32(src));
+}
 template <DataType, DataType, DataType, int, int, int, bool, bool>
 TC_DEV void mma_sync(float* c, const unsigned* a, const unsigned* b) {
-  tc_mma_m16n8k16_bf16(*(float(*)[4])c, *(const u32(*)[4])a, b[0], b[1]);
+  tc_mma_m16n8k16_bf16(*(float (*)[4])c, *(const u32(*)[4])a, b[0], b[1]);
 }
 
 #if TC_ARCH >= 90
@@ -44,17 +61,20 @@ struct GmmaDescriptor {
   GmmaDescriptor operator+(int steps) const { return {bits + steps}; }
   operator uint64_t() const { return bits; }
 };
-template <int LAYOUT, int LEADING, int STRIDE> TC_DEV void initialize_wgmma_descriptor(GmmaDescriptor& d, const void* start) {
+template <int LAYOUT, int LEADING, int STRIDE>
+TC_DEV void initialize_wgmma_descriptor(GmmaDescriptor& d, const void* start) {
   d.bits = tc_smem_u32(start) >> 4 | (u64)LEADING << 16 | (u64)STRIDE << 32 | (u64)LAYOUT << 62;
 }
-template <class T> TC_DEV void increase_descriptor_offset(GmmaDescriptor& d, T bytes) { d.bits += bytes >> 4; }
+template <class T> TC_DEV void increase_descriptor_offset(GmmaDescriptor& d, T bytes) {
+  d.bits += bytes >> 4;
+}
 TC_DEV void warpgroup_fence_operand(float*, int) {}
 TC_DEV void warpgroup_arrive() { tc_wgmma_fence(); }
 TC_DEV void warpgroup_commit_batch() { tc_wgmma_commit(); }
 template <int N> TC_DEV void warpgroup_wait() { tc_wgmma_wait<N>(); }
 template <DataType, DataType, DataType, int M, int N, int K, bool TA, bool TB, int, int>
 TC_DEV void wgmma_ss(uint64_t a, uint64_t b, uint32_t* d, int accumulate) {
-  tc_wgmma_bf16<N, TA, TB>(*(float(*)[N / 2])d, a, b, accumulate);
+  tc_wgmma_bf16<N, TA, TB>(*(float (*)[N / 2]) d, a, b, accumulate);
 }
 #endif
 }  // namespace tl

@@ -33,6 +33,7 @@ from tensorc.ir.tile import Let, TileProgram, Use
 from tensorc.ir.tile_block import Axes, Block, exact, parts, stacked
 from tensorc.lang import read
 from tests.ir.random_programs import SIZE, Generator
+from tests.ir.test_tile_operators import HISTOGRAM, RAGGED, SPLIT, TROPICAL, VARIANCE
 
 Array = npt.NDArray[Any]
 GOLDEN = Path(__file__).parents[1] / "golden" / "tile"
@@ -263,3 +264,41 @@ def test_small_integers_leave_no_room(text: str) -> None:
     assert accept(got, want, None, found["y"].error, dtype).passed
     got[2, 3] = np.nextafter(got[2, 3], got.dtype.type(99))
     assert not accept(got, want, None, found["y"].error, dtype).passed
+
+
+ROWS = HISTOGRAM.replace("i32", "f32")
+SHAPES: dict[str, tuple[str, dict[str, tuple[int, ...]], dict[str, int]]] = {
+    "split reductions": (SPLIT, {"q": (5, 20), "k": (40, 20), "v": (40, 20)},
+                         {"m": 5, "n": 40, "d": 20}),
+    "variance in one pass": (VARIANCE, {"x": (5, 70)}, {"m": 5, "d": 70}),
+    "stores that combine": (ROWS, {"a": (23, 13)}, {"i": 23, "j": 13}),
+    "tropical": (TROPICAL, {"a": (9, 6), "b": (6, 17)}, {"i": 9, "j": 17, "k": 6}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_operators_of_other_shapes(name: str) -> None:
+    text, shapes, extents = SHAPES[name]
+    arrays = {item: draw(shape, "f32", 3) for item, shape in shapes.items()}
+    program = read_tile(text)
+    found, rate = worst(program, arrays, extents)
+    assert np.isfinite(found["o"].error).all()
+    assert 0.001 < rate <= 1, rate
+    share = np.median(found["o"].error) / np.median(np.abs(found["o"].value))
+    assert share < 5e-4, share
+
+
+def test_gathers_and_open_subscripts() -> None:
+    """Subscripts from exact data are exact; a subscript that rounding may change is open."""
+    tok = np.array([[1, 2, 0], [2, 2, 1]], np.int32)
+    arrays = {"tab": draw((4, 5), "f32", 0), "tok": tok, "len": np.array([3, 2], np.int32)}
+    found, rate = worst(read_tile(RAGGED), arrays, {"b": 2, "t": 3, "d": 5, "v": 4})
+    assert 0 < rate <= 1 and (found["o"].error < 1e-5).all()
+    text = "op p(x: f32[i], t: f32[i]) -> y: f32[i]\n  y[i] = x[clamp(i32(t[i] * 1.5), 0, 3)]\n"
+    (program,) = read(text)
+    tiles = run_passes(program, Request(Target("cpu", 4), {}))
+    near = np.array([1.0, 2.0, 0.3, 4 / 3], np.float32)  # 1.5 * 2 is 3, at the edge of a floor
+    inputs = {"x": draw((4,), "f32", 1), "t": near}
+    opened = np.isinf(bound(tiles, inputs, {"i": 4})["y"].error).tolist()
+    assert opened == np.isinf(bound_tensor(program, inputs, {"i": 4})["y"].error).tolist()
+    assert opened[0] is False and opened[3] is True

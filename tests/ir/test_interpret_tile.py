@@ -178,3 +178,15 @@ def test_no_elements_leave_the_neutral_one() -> None:
     for m, k in ((0, 3), (3, 0), (0, 0)):
         found = interpret(program, {"x": np.zeros((m, k))}, {"m": m, "k": k})["o"]
         np.testing.assert_array_equal(found, np.zeros(m))
+
+
+def test_what_lost_its_storage_has_no_value() -> None:
+    body = (
+        "  t[m] = x[m, 0]  f32 memory  by vector\n  u[m] = t  f32 memory  into t  by vector\n"
+        "  store o[m] = {}  by vector\n"
+    )
+    x = np.ones((5, 1), np.float32)
+    found = interpret(single(body.format("u")), {"x": x}, {"m": 5, "k": 1})["o"]
+    np.testing.assert_array_equal(found, 1)
+    with pytest.raises(BrokenInvariant, match="store o: a lane inside the domain has no value"):
+        interpret(single(body.format("t")), {"x": x}, {"m": 5, "k": 1})

@@ -22,7 +22,7 @@ from tensorc.ir.accept import Outcome, accept
 from tensorc.ir.bound_tensor import bound_tensor
 from tensorc.ir.dtypes import BY_NAME
 from tensorc.ir.functions import FUNCTIONS
-from tensorc.ir.interpret_tensor import interpret
+from tensorc.ir.interpret_tensor import interpret, last_reads
 from tensorc.ir.rounding import round_to
 from tensorc.ir.tensor import Apply, Equation, Select
 from tensorc.lang import read
@@ -477,3 +477,25 @@ def test_f64_programs_have_a_wider_reference() -> None:
     single = "op p(x: f32[i]) -> y: f32[i]\n  y[i] = exp(x[i])\n"
     (program,) = read(single)
     assert interpret(program, {"x": np.ones(1, "f4")}, {"i": 1}, extended=True)["y"].dtype == float
+
+
+def test_tables_hold_their_type() -> None:
+    text = """const T: f16[2, 2] = [[1, 0.1], [2.5, -1]]
+op p(x: f32[i]) -> y: f32[i]
+  y[i] = sum[j=2](T[i % 2, j] * x[i])
+"""
+    tenth = float(np.float16(0.1))
+    assert run(text, [1.0, 1.0, 2.0]).tolist() == [1 + tenth, 1.5, 2 * (1 + tenth)]
+
+
+def test_an_equation_frees_what_it_reads_last() -> None:
+    text = """op p(x: f32[i]) -> y: f32[i], z: f32
+  a[i] = x[i] + 1
+  y[i] = a[i] * x[i]
+  b[i] = a[i] + y[i]
+  z = sum[i](b[i])
+"""
+    (program,) = read(text)
+    assert last_reads(program) == [set(), {"x"}, {"a"}, {"b"}]
+    found = interpret(program, {"x": np.array([1, 2], np.float32)}, {"i": 2})
+    assert found["y"].tolist() == [2, 6] and float(found["z"]) == 13

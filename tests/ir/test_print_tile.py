@@ -9,13 +9,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tensorc.errors import NotationError
+from tensorc.errors import BrokenInvariant, NotationError
+from tensorc.fuzz.generate import generate
+from tensorc.ir.choose import RandomChooser
 from tensorc.ir.dtypes import BF16, F16, F32, I32, INTEGER, REAL, DType
 from tensorc.ir.functions import FUNCTIONS, MAX, MIN, PROD, SUM
+from tensorc.ir.interpret_tile import interpret
 from tensorc.ir.polynomial import (
     Opaque,
     Polynomial,
@@ -66,6 +70,8 @@ from tensorc.ir.tile import (
 )
 from tensorc.ir.verify_tile import verify
 from tensorc.machine.verify_uses import verify as verify_uses
+from tensorc.passes.canonicalise import canonicalise
+from tensorc.passes.lower import lower
 
 T = TypeVar("T")
 EXAMPLES = 1000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 100
@@ -330,6 +336,28 @@ def test_printed_programs_read_back(program: TileProgram) -> None:
 @given(programs())
 def test_what_is_right_has_no_fault(program: TileProgram) -> None:
     assert verify(program) == [], show(program)
+
+
+@settings(max_examples=EXAMPLES // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(programs(), st.integers(1, 9))
+def test_any_program_runs_or_breaks_an_invariant(program: TileProgram, size: int) -> None:
+    """Random subscripts leave tensors and random bounds extents; nothing else goes wrong."""
+    x = np.arange(size * 5, dtype=np.float16).reshape(size, 5)
+    arrays, sizes = {"x": x, "p": np.int32(2)}, {"i": size, "j": 5}
+    try:
+        interpret(program, arrays, sizes)
+    except BrokenInvariant:
+        with pytest.raises(BrokenInvariant):
+            interpret(program, arrays, sizes, np.random.default_rng(size))
+
+
+@pytest.mark.parametrize("seed", range(EXAMPLES // 2))
+def test_lowered_programs_are_right_and_read_back(seed: int) -> None:
+    """Random operators, one kernel for each equation, by the instructions of a CPU."""
+    program = canonicalise(generate(RandomChooser(seed)).program)
+    lowered = lower(program, 16, {}, "avx512")
+    assert verify(lowered) + verify_uses(lowered) == []
+    assert read(show(lowered)) == lowered
 
 
 def test_a_check_stands_in_the_kernel_that_makes_it() -> None:

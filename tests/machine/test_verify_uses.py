@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tensorc.ir.dtypes import F16, F32, F64
 from tensorc.ir.read_tile import read
-from tensorc.machine.instruction import describe, equation
+from tensorc.machine.instruction import Instruction, describe, equation
 from tensorc.machine.machines import MACHINES
+from tensorc.machine.product import KEYS
 from tensorc.machine.verify_uses import verify
 
 TEXTS = Path(__file__).parents[1] / "golden" / "tile"
@@ -77,3 +79,43 @@ def test_an_instruction_describes_itself() -> None:
 def test_vectors_hold_as_many_elements_as_their_bytes() -> None:
     assert [MACHINES[name].lanes(F32) for name in ("avx512", "avx2", "generic")] == [16, 8, 4]
     assert (MACHINES["avx512"].lanes(F64), MACHINES["avx2"].lanes(F16)) == (8, 16)
+
+
+DECLARED = re.compile(r"TC_DEV \w+ (tc_\w+)\(([^;]*)\);")
+FILLED = {
+    "d": "d", "s": "s", "a": "a", "b": "bb", "n": "128", "ta": "0", "tb": "1", "bytes": "16",
+    "map": "map", "barrier": "full", "accumulate": "1",
+}  # fmt: skip
+
+
+def calls(instruction: Instruction) -> list[str]:
+    """What the text of an instruction becomes for every type and rank."""
+    if "{rank}" in instruction.text:
+        filled = [{"rank": rank, "coordinates": ", ".join("c" * rank)} for rank in range(1, 6)]
+    else:
+        filled = [{"type": str(dtype)} for dtype in instruction.operands[0].dtypes]
+    return [instruction.text.format(**FILLED, **more) for more in filled]
+
+
+@pytest.mark.parametrize("machine", ["sm_80", "sm_90a"])
+def test_texts_call_helpers_that_exist_with_as_many_arguments(machine: str) -> None:
+    header = (TEXTS.parents[2] / "codegen" / "device_helpers.h").read_text()
+    counts = {name: args.count(",") + 1 for name, args in DECLARED.findall(header)}
+    found = {
+        call
+        for item in MACHINES[machine].instructions.values()
+        if item.text
+        for call in calls(item)
+    }
+    assert len(found) > 3
+    for call in found:
+        match = re.fullmatch(r"(tc_\w+)(?:<[\w, ]+>)?\((.*)\);", call)
+        assert match is not None, call
+        assert counts.get(match[1]) == match[2].count(",") + 1, call
+
+
+def test_costs_are_priced_by_numbers_that_products_have() -> None:
+    for machine in MACHINES.values():
+        for item in machine.instructions.values():
+            keys = {item.cost.rate, item.cost.latency, item.cost.issue} - {""}
+            assert keys <= set(KEYS), item.name

@@ -1,19 +1,29 @@
-// C[m, n] = sum over k of A[m, k] * B[n, k]; bf16 in, f32 out, by tcgen05. One block computes 128 x 128: warp 0 loads,
-// warp 1 multiplies into tensor memory, then all four warps store their quarter of the rows.
+// C[m, n] = sum over k of A[m, k] * B[n, k]; bf16 in, f32 out, by tcgen05. One block computes 128 x
+// 128: warp 0 loads, warp 1 multiplies into tensor memory, then all four warps store their quarter
+// of the rows.
 #include "device.cuh"
 
 #ifndef STAGES
 #define STAGES 2
 #endif
 enum {
-  BM = 128, BN = 128, BK = 64,
-  A_BYTES = BM * BK * 2, B_BYTES = BN * BK * 2, STAGE_BYTES = A_BYTES + B_BYTES,
-  FULL = STAGES * STAGE_BYTES, EMPTY = FULL + 8 * STAGES, DONE = EMPTY + 8 * STAGES, TMEM = DONE + 8,
+  BM = 128,
+  BN = 128,
+  BK = 64,
+  A_BYTES = BM * BK * 2,
+  B_BYTES = BN * BK * 2,
+  STAGE_BYTES = A_BYTES + B_BYTES,
+  FULL = STAGES * STAGE_BYTES,
+  EMPTY = FULL + 8 * STAGES,
+  DONE = EMPTY + 8 * STAGES,
+  TMEM = DONE + 8,
   SHARED_BYTES = TMEM + 8
 };
-// K-major operand in the 128-byte swizzle (layout 2, version 1): start / 16, 8-row groups 1024 bytes apart
+// K-major operand in the 128-byte swizzle (layout 2, version 1): start / 16, 8-row groups 1024
+// bytes apart
 TC_DEV u64 descriptor(u32 address) {
-  return (u64)((address & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 46 | (u64)2 << 61;
+  return (u64)((address & 0x3ffff) >> 4) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 46 |
+         (u64)2 << 61;
 }
 TC_DEV void name_objects(u32 base) {
   for (int s = 0; s < STAGES; s++) {
@@ -26,7 +36,8 @@ TC_DEV void name_objects(u32 base) {
   tc_note_name(base + TMEM, 4, "tensor memory address");
 }
 
-TC_KERNEL(128, 1) gemm(TC_GRID_CONST CUtensorMap A, TC_GRID_CONST CUtensorMap B, float* C, int m, int n, int depth) {
+TC_KERNEL(128, 1)
+gemm(TC_GRID_CONST CUtensorMap A, TC_GRID_CONST CUtensorMap B, float* C, int m, int n, int depth) {
   TC_DYN_SMEM(smem);
   const u32 base = tc_smem_u32(smem);
   const int warp = tc_warp_uniform(threadIdx.x >> 5), lane = threadIdx.x & 31;
@@ -67,7 +78,8 @@ TC_KERNEL(128, 1) gemm(TC_GRID_CONST CUtensorMap A, TC_GRID_CONST CUtensorMap B,
     // ---- role multiply: one thread ----
     tc_note_role("multiply");
     if (tc_elect()) {
-      const u32 instruction = 1u << 4 | 1u << 7 | 1u << 10 | BN / 8 << 17 | BM / 16 << 24;             // f32 = bf16 bf16
+      const u32 instruction =
+          1u << 4 | 1u << 7 | 1u << 10 | BN / 8 << 17 | BM / 16 << 24;  // f32 = bf16 bf16
       for (int k = 0; k < steps; k++) {
         const int slot = k % STAGES;
         const u32 a = base + slot * STAGE_BYTES, b = a + A_BYTES;
@@ -75,7 +87,8 @@ TC_KERNEL(128, 1) gemm(TC_GRID_CONST CUtensorMap A, TC_GRID_CONST CUtensorMap B,
         tc_mbar_wait(base + FULL + 8 * slot, k / STAGES & 1);
         tc_tcgen05_fence_after();
         for (int i = 0; i < BK / 16; i++)
-          tc_umma_f16(tmem, descriptor(a + i * 32), descriptor(b + i * 32), instruction, (k | i) != 0);
+          tc_umma_f16(tmem, descriptor(a + i * 32), descriptor(b + i * 32), instruction,
+                      (k | i) != 0);
         // done A, B, when these products are
         tc_umma_commit(base + EMPTY + 8 * slot);
       }

@@ -1,8 +1,15 @@
-// C[m, n] = sum over k of A[m, k] * B[n, k]; bf16 in, f32 out. One block computes 64 x 64; four warps take 16 rows
-// each. Tiles come by cp.async into two slots in turn; chunk c of row r lies at c ^ (r & 7).
+// C[m, n] = sum over k of A[m, k] * B[n, k]; bf16 in, f32 out. One block computes 64 x 64; four
+// warps take 16 rows each. Tiles come by cp.async into two slots in turn; chunk c of row r lies at
+// c ^ (r & 7).
 #include "device.cuh"
 
-enum { TILE = 64, THREADS = 128, ROW_BYTES = TILE * 2, TILE_BYTES = TILE * ROW_BYTES, SLOT_BYTES = 2 * TILE_BYTES };
+enum {
+  TILE = 64,
+  THREADS = 128,
+  ROW_BYTES = TILE * 2,
+  TILE_BYTES = TILE * ROW_BYTES,
+  SLOT_BYTES = 2 * TILE_BYTES
+};
 
 TC_DEV u32 chunk_at(int row, int chunk) { return row * ROW_BYTES + ((chunk ^ (row & 7)) << 4); }
 
@@ -53,7 +60,9 @@ TC_KERNEL(128, 1) gemm(const u16* A, const u16* B, float* C, int m, int n, int d
 #pragma unroll
       for (int j = 0; j < 4; j++) {
         u32 b[4];
-        tc_ldmatrix_x4(b, slot + TILE_BYTES + chunk_at(j * 16 + (lane & 7) + (lane >> 4) * 8, step * 2 + (lane >> 3 & 1)));
+        tc_ldmatrix_x4(
+            b, slot + TILE_BYTES +
+                   chunk_at(j * 16 + (lane & 7) + (lane >> 4) * 8, step * 2 + (lane >> 3 & 1)));
         tc_mma_m16n8k16_bf16(d[2 * j], a, b[0], b[1]);
         tc_mma_m16n8k16_bf16(d[2 * j + 1], a, b[2], b[3]);
       }
@@ -65,7 +74,8 @@ TC_KERNEL(128, 1) gemm(const u16* A, const u16* B, float* C, int m, int n, int d
   for (int j = 0; j < 8; j++)
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-      const int row = m0 + warp * 16 + (lane >> 2) + (i >> 1) * 8, column = n0 + j * 8 + (lane & 3) * 2 + (i & 1);
+      const int row = m0 + warp * 16 + (lane >> 2) + (i >> 1) * 8,
+                column = n0 + j * 8 + (lane & 3) * 2 + (i & 1);
       if (row < m && column < n) C[(u64)row * n + column] = d[j][i];
     }
 }

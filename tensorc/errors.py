@@ -30,7 +30,7 @@ class NotationWarning(UserWarning):
 
 
 class CacheWarning(UserWarning):
-    """Compiled kernels are not kept or not loaded (W601 to W604); results are right all the same."""
+    """Compiled kernels are not kept or not loaded (W601 to W604); results are right anyway."""
 
 
 class ArgumentError(_Diagnosed):

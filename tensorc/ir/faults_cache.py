@@ -27,7 +27,9 @@ CACHE_FAULTS: dict[str, Entry] = {
         "damaged file in the cache",
         "A file is not what was written: cut short, changed, or put in the place of another. It is "
         "moved to the directory bad beside it, never executed, and the kernel is compiled again.",
-        Message("{path} is damaged: {reason}", do="nothing; tensorc cache verify looks at the rest"),
+        Message(
+            "{path} is damaged: {reason}", do="nothing; tensorc cache verify looks at the rest"
+        ),
     ),
     "W604": Entry(
         "no directory for the cache",

@@ -1,6 +1,6 @@
 """Kernels on disk: one checksummed file a kernel, named by the digest of its key.
 
-    magic (16 bytes) | SHA-256 of the rest (32) | length of the header (8, big-endian) | header | code
+    magic (16 bytes) | SHA-256 of the rest (32) | length of header (8, big-endian) | header | code
 
 The header is JSON and repeats the whole key, so that a file put in the place of another is known
 for what it is. A file appears by one rename, so readers see all of it or nothing; two writers of
@@ -19,23 +19,26 @@ import os
 import stat
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tensorc.errors import CacheWarning
-from tensorc.runtime.strict_json import Json, canonical, read
+from tensorc.runtime.cache_upkeep import (
+    NOFOLLOW,
+    SUFFIX,
+    TEMPORARY,
+    note_use,
+    remove,
+    tidy_now_and_then,
+)
+from tensorc.runtime.strict_json import Json, canonical, read_object
 
 MAGIC = b"tensorc kernel 1"
-LIMIT = 256 << 20  # bytes kept, unless `prune` is told otherwise
 LARGEST = 64 << 20  # bytes of one entry
 MOST_BAD = 100  # damaged files kept to be looked at
-STALE = 3600.0  # seconds after which an abandoned temporary is removed
-TIDY_EVERY = 3600.0  # seconds between two tidyings by programs that store kernels
-SUFFIX, TEMPORARY = ".kernel", ".part"
 _PREFIX = len(MAGIC) + 32 + 8
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 _warned: set[str] = set()
 _numbers = itertools.count()
@@ -102,17 +105,28 @@ def load(key: Mapping[str, Json]) -> Stored | None:
     except FileNotFoundError:
         return None
     except _Refused as reason:
-        _warn("W601", path=reason)
+        _warn("W601", path=str(reason))
         return None
     except _Damaged as reason:
-        _warn("W603", path=path, reason=reason)
-        _set_aside(path)
+        _warn("W603", path=str(path), reason=str(reason))
+        set_aside(path)
         return None
     except OSError as error:
-        _warn("W602", path=error.filename or path, reason=error.strerror or error)
+        _warn("W602", path=str(path), reason=str(error))
         return None
-    _accessed(path)
+    note_use(path)
     return entry[1]
+
+
+def examine(path: Path) -> tuple[dict[str, Any], str]:
+    """(the key of a file in the cache, what is wrong with it or "")."""
+    try:
+        key, _ = parse(_bytes(path))
+        if name_of(key) != path.name:
+            return key, "it has the name of another key"
+    except (_Damaged, _Refused, OSError) as reason:
+        return {}, str(reason)
+    return key, ""
 
 
 def store(key: Mapping[str, Json], entry: Stored) -> bool:
@@ -121,16 +135,16 @@ def store(key: Mapping[str, Json], entry: Stored) -> bool:
     if folder is None:
         return False
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         _trusted(folder)
         _write(folder, name_of(key), serialise(key, entry))
     except _Refused as reason:
-        _warn("W601", path=reason)
+        _warn("W601", path=str(reason))
         return False
     except OSError as error:
-        _warn("W602", path=error.filename or folder, reason=error.strerror or error)
+        _warn("W602", path=str(folder), reason=str(error))
         return False
-    _tidy_now_and_then(folder)
+    tidy_now_and_then(folder)
     return True
 
 
@@ -154,14 +168,13 @@ def parse(data: bytes) -> tuple[dict[str, Any], Stored]:
     if end > len(rest):
         raise _Damaged("its header is longer than the file")
     try:
-        header = read(rest[8:end])
+        header = read_object(rest[8:end])
     except ValueError as error:
         raise _Damaged(f"its header is no JSON: {error}") from None
-    match header:
-        case {"key": dict(key), "about": dict(about)}:
-            return key, Stored(about, rest[end:])
-        case _:
-            raise _Damaged("its header has no key")
+    key, about = header.get("key"), header.get("about")
+    if not isinstance(key, dict) or not isinstance(about, dict):
+        raise _Damaged("its header has no key")
+    return cast("dict[str, Any]", key), Stored(cast("dict[str, Json]", about), rest[end:])
 
 
 def _trusted(folder: Path) -> None:
@@ -169,7 +182,7 @@ def _trusted(folder: Path) -> None:
     _ours(os.lstat(folder), folder, stat.S_ISDIR, "directory")
 
 
-def _ours(found: os.stat_result, path: Path, right: Any, kind: str) -> None:
+def _ours(found: os.stat_result, path: Path, right: Callable[[int], bool], kind: str) -> None:
     if not right(found.st_mode):
         raise _Refused(f"{path} is no {kind}")
     if os.name != "posix":
@@ -183,7 +196,7 @@ def _ours(found: os.stat_result, path: Path, right: Any, kind: str) -> None:
 def _bytes(path: Path) -> bytes:
     """The whole of one of our own files; links are not followed."""
     try:
-        handle = os.open(path, os.O_RDONLY | _NOFOLLOW | getattr(os, "O_BINARY", 0))
+        handle = os.open(path, os.O_RDONLY | NOFOLLOW | getattr(os, "O_BINARY", 0))
     except OSError as error:
         if path.is_symlink():
             raise _Refused(f"{path} is a link") from None
@@ -204,7 +217,7 @@ def _bytes(path: Path) -> bytes:
 def _write(folder: Path, name: str, data: bytes) -> None:
     """A temporary beside the file, then one rename; nothing is left of a failure."""
     part = folder / f"{os.getpid()}-{next(_numbers)}-{time.time_ns():x}{TEMPORARY}"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | getattr(os, "O_BINARY", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | getattr(os, "O_BINARY", 0)
     handle = os.open(part, flags, 0o600)
     try:
         try:
@@ -215,20 +228,12 @@ def _write(folder: Path, name: str, data: bytes) -> None:
             os.close(handle)
         os.replace(part, folder / name)
     except BaseException:
-        _remove(part)
+        remove(part)
         raise
 
 
-def _remove(path: Path) -> bool:
-    try:
-        os.unlink(path)
-    except OSError:
-        return False
-    return True
-
-
-def _set_aside(path: Path) -> None:
-    """Into `bad/` beside it, or away where that is full or cannot be."""
+def set_aside(path: Path) -> None:
+    """Move a damaged file into `bad/` beside it, or away where that is full or cannot be."""
     bad = path.parent / "bad"
     try:
         os.makedirs(bad, mode=0o700, exist_ok=True)
@@ -238,100 +243,14 @@ def _set_aside(path: Path) -> None:
             return
     except (OSError, _Refused):
         pass
-    _remove(path)
+    remove(path)
 
 
-def _accessed(path: Path) -> None:
-    """Note the use of an entry, for `prune`; at most once an hour, failures do not matter."""
-    try:
-        if time.time() - os.lstat(path).st_mtime > STALE:
-            os.utime(path)
-    except OSError:
-        pass
-
-
-@dataclass(frozen=True)
-class File:
-    """A file of the cache: bytes, and when it was last used, in seconds since 1970."""
-
-    path: Path
-    size: int
-    used: float
-
-
-def files(folder: Path, suffix: str = SUFFIX) -> Iterator[File]:
-    """The entries in a directory (or its temporaries), in the order of their names."""
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(suffix))
-    except OSError:
-        return
-    for name in names:
-        try:
-            found = os.lstat(folder / name)
-        except OSError:
-            continue  # another process was quicker
-        yield File(folder / name, found.st_size, found.st_mtime)
-
-
-def sweep(folder: Path) -> int:
-    """Remove what killed processes left behind; how many files that were."""
-    stale = [f for f in files(folder, TEMPORARY) if time.time() - f.used > STALE]
-    dead = [f for f in stale if not _alive(f.path.name) or time.time() - f.used > 24 * STALE]
-    return sum(_remove(item.path) for item in dead)
-
-
-def _alive(name: str) -> bool:
-    """Whether the writer of a temporary runs; ids come around again, so age decides in the end."""
-    pid = name.partition("-")[0]
-    try:
-        os.kill(int(pid), 0)
-    except (ValueError, OverflowError, ProcessLookupError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def prune(folder: Path, limit: int = LIMIT) -> int:
-    """Remove the entries not used for longest until at most `limit` bytes are left; how many.
-
-    A process that has loaded an entry keeps its code in memory.
-    """
-    found = sorted(files(folder), key=lambda item: (item.used, item.path.name))
-    total = sum(item.size for item in found)
-    removed = 0
-    for item in found:
-        if total <= limit:
-            break
-        total -= item.size
-        removed += _remove(item.path)
-    return removed
-
-
-def _tidy_now_and_then(folder: Path) -> None:
-    """Sweep and prune, at most once an hour for all processes together."""
-    stamp = folder / "tidied"
-    try:
-        if time.time() - os.lstat(stamp).st_mtime < TIDY_EVERY:
-            return
-    except FileNotFoundError:
-        pass
-    except OSError:
-        return
-    try:
-        os.close(os.open(stamp, os.O_WRONLY | os.O_CREAT | _NOFOLLOW, 0o600))
-        os.utime(stamp)
-    except OSError:
-        return
-    sweep(folder)
-    prune(folder)
-
-
-def _warn(code: str, **fields: object) -> None:
+def _warn(code: str, **fields: str) -> None:
     """Once in a process for each code."""
     if code in _warned:
         return
     _warned.add(code)
-    from tensorc.ir.diagnostics import fault
+    from tensorc.ir.diagnostics import filled
 
-    warnings.warn(str(fault(code, **fields)), CacheWarning, stacklevel=2)
+    warnings.warn(str(filled(code, None, fields)), CacheWarning, stacklevel=2)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.metadata
 import importlib.util
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,7 +26,8 @@ def kernel_key(
     options: Mapping[str, Json], cpu: Mapping[str, Json],
 ) -> dict[str, Json]:  # fmt: skip
     """The key of a kernel. `static`: extents fixed in it; `strides`: of parameters that are not
-    row-major; `options`: what else the passes were told; `cpu`: what code is generated for."""
+    row-major; `options`: what else the passes were told; `cpu`: what code is generated for,
+    and by which LLVM."""
     return {
         "schema": SCHEMA,
         "operator": program.name,
@@ -36,7 +36,6 @@ def kernel_key(
         "strides": {name: list(one) for name, one in strides.items()},
         "options": dict(options),
         "cpu": dict(cpu),
-        "versions": {name: importlib.metadata.version(name) for name in ("tensorc", "llvmlite")},
         "sources": sources(),
     }
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Union
+from typing import Any, TypeAlias, cast
 
-Json = Union[None, bool, int, float, str, Sequence["Json"], Mapping[str, "Json"]]
+Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 LARGEST = 16 << 20  # bytes
 DEEPEST = 64
@@ -31,6 +31,14 @@ def read(data: bytes, largest: int = LARGEST) -> Any:
         raise ValueError(f"nested deeper than {DEEPEST}") from None
     _check_depth(value)
     return value
+
+
+def read_object(data: bytes, largest: int = LARGEST) -> dict[str, Any]:
+    """The same for a text that must hold an object."""
+    found = read(data, largest)
+    if not isinstance(found, dict):
+        raise ValueError("it holds no object")
+    return cast("dict[str, Any]", found)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

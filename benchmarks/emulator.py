@@ -20,6 +20,7 @@ from tensorc.codegen.emulator import Emulator, Mode
 from tensorc.codegen.emulator_build import build_worker
 from tensorc.codegen.emulator_report import Outcome
 from tensorc.codegen.emulator_time import Rates
+from tensorc.machine.product import load_product
 from tests.emulator.running import Kernel, Result, attention, emulator, gemm, tolerance
 from tests.emulator.test_faults import ALL, caught, run
 from tests.emulator.test_kernels import ATTENTION, EDGES, SHAPES, SM80, SM90
@@ -131,7 +132,7 @@ def same(one: Result, other: Result) -> bool:
 
 def virtual_time() -> Iterator[bool]:
     """Cycles of one block by ring depth, with the assumptions behind them."""
-    rates = Rates()
+    rates = Rates.of(load_product("h100").__getitem__)
     print(rates.assumptions())
     for stages in (2, 3, 4):
         kernel = Kernel("gemm_sm90a.cu", "sm_90a", (("STAGES", stages),))

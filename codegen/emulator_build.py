@@ -238,6 +238,6 @@ def build_kernel(
         text.write_text(unit)
         command = [*compiler.command, *flags, f"-I{HERE}", "-c", str(text), "-o", str(part)]
         _run(command, name)
-        _run([*compiler.command, "-shared", "-o", str(made), str(part)], name)
+        _run([*compiler.command, "-shared", "-o", str(made), str(part), "-lm"], name)
         os.replace(made, target)
     return target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
+from typing import SupportsFloat
 
 KEYS = {
     "copy_latency": "cost.copy_latency",
@@ -49,8 +50,8 @@ class Rates:
     exp: float = 16
 
     @classmethod
-    def of(cls, number: Callable[[str], float]) -> Rates:
-        """From a machine file: `number` gives the value of a key such as `rate.copy`."""
+    def of(cls, number: Callable[[str], SupportsFloat]) -> Rates:
+        """From a machine file: `number` gives the value of a key, as `Product.__getitem__` does."""
         return cls(**{name: float(number(key)) for name, key in KEYS.items()})
 
     def request(self) -> str:

@@ -68,7 +68,7 @@ def interpret(
     """Run `kernel` on one tile per entry of `trips`, that tile's trip count.
 
     Stops at the first fault. Raises ValueError for several tiles of a kernel that is not
-    persistent, or a negative trip count.
+    persistent, for a negative trip count, and if the run takes more than `patience` moves.
     """
     _admit(kernel, trips)
     machine = Machine(kernel, trips, meaning)
@@ -85,6 +85,8 @@ def interpret(
             weights.setdefault(agent, chance.choice((1.0, 4.0, 64.0)))
         agent = chance.choices(agents, [weights[a] for a in agents])[0]
         actions[agent]()
+    else:
+        raise ValueError(f"{kernel.name} has not finished {list(trips)} after {patience:,} moves")
     fault = machine.fault or machine.remains()
     spans = {instance: (machine.began[instance], end) for instance, end in machine.ended.items()}
     return Run(machine.results, fault, tuple(machine.trace), spans)

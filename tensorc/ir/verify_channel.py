@@ -49,6 +49,9 @@ from tensorc.ir.channel import (
 from tensorc.ir.print_channel import print_statement
 from tensorc.ir.verify_role import horizon, verify_role
 
+LARGEST = 64
+"""Largest depth, first step, distance and count of operations in flight that a kernel may name."""
+
 _NAME = re.compile(r"[^\s,:=()\[\]#]+")
 
 
@@ -139,14 +142,20 @@ def _unread(text: str, names: list[str], known: set[str]) -> Iterator[str]:
 
 def _numbers(kernel: Kernel) -> Iterator[str]:
     for ring in kernel.rings:
-        if ring.depth < 1 or ring.bytes < 0 or ring.offset < 0:
-            yield f"C3: ring {ring.name}: {ring.bytes} bytes x {ring.depth} at {ring.offset}"
+        if not 1 <= ring.depth <= LARGEST or ring.bytes < 0 or ring.offset < 0:
+            size = f"{ring.bytes} bytes x {ring.depth} at {ring.offset}"
+            yield f"C3: ring {ring.name}: {size}; a depth is 1 to {LARGEST}"
     for role in kernel.roles:
-        if role.warps < 1 or role.first < 0:
-            yield f"C3: role {role.name}: {role.warps} warps, steady from {role.first}"
+        if role.warps < 1 or not 0 <= role.first <= LARGEST:
+            size = f"{role.warps} warps, steady from {role.first}"
+            yield f"C3: role {role.name}: {size}; it starts at 0 to {LARGEST}"
         for item in statements(role):
-            if isinstance(item, Wait) and item.pending < 0:
-                yield f"C3: {role.name}: `{print_statement(item)}`: a count is at least 0"
+            most = max((abs(at.offset) for at in _iterations(item)), default=0)
+            if isinstance(item, Wait):
+                most = item.pending if item.pending >= 0 else LARGEST + 1
+            if most > LARGEST:
+                text = f"{role.name}: `{print_statement(item)}`"
+                yield f"C3: {text}: counts and distances are at most {LARGEST}"
     for number, count in Counter(token.barrier for token in kernel.tokens).items():
         if count > 1:
             names = ", ".join(t.name for t in kernel.tokens if t.barrier == number)

@@ -1,4 +1,4 @@
-"""sm_80: products of warps on the tensor core, cp.async into shared memory, ldmatrix out of it.
+"""sm_80 and sm_89: products of warps on the tensor core, fed by cp.async and ldmatrix.
 
 Fragments are those of the atom `m16n8` (PTX ISA, mma.m16n8k16), see `fragments`. All shapes are
 those of 16-bit operands with f32 sums.
@@ -6,6 +6,7 @@ those of 16-bit operands with f32 sums.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from tensorc.ir.dtypes import BF16, F16, F32, INTEGER, STORAGE
@@ -72,3 +73,4 @@ MMA = Instruction(
 MACHINE = Machine(
     "sm_80", 16, SPACES, table(SIMT, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, MMA), (MMA.name,), "simt"
 )
+ADA = replace(MACHINE, name="sm_89")

@@ -7,7 +7,5 @@ from collections.abc import Mapping
 from tensorc.machine import ampere, cpu, hopper
 from tensorc.machine.instruction import Machine
 
-MACHINES: Mapping[str, Machine] = {
-    machine.name: machine
-    for machine in (cpu.AVX512, cpu.AVX2, cpu.GENERIC, ampere.MACHINE, hopper.MACHINE)
-}
+_ALL = (cpu.AVX512, cpu.AVX2, cpu.GENERIC, ampere.MACHINE, ampere.ADA, hopper.MACHINE)
+MACHINES: Mapping[str, Machine] = {machine.name: machine for machine in _ALL}

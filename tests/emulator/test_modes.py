@@ -8,6 +8,7 @@ import pytest
 from tensorc.codegen.emulator import Mode
 from tensorc.codegen.emulator_report import Count
 from tensorc.codegen.emulator_time import KEYS, Rates
+from tensorc.machine.product import load_product
 from tests.emulator.running import Kernel, attention, gemm
 from tests.emulator.snippets import Out, call
 from tests.requirements import need
@@ -128,3 +129,4 @@ def test_rates_come_from_a_machine_file() -> None:
     assert (rates.copy_latency, rates.exp) == (0.0, 11.0)
     assert "copy_latency 0" in rates.assumptions()
     assert "no prediction" in rates.assumptions()
+    assert Rates.of(load_product("h100").__getitem__) == Rates()

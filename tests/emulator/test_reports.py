@@ -8,7 +8,7 @@ import pytest
 from tensorc.codegen.emulator import Emulator, Mode
 from tensorc.codegen.emulator_report import Report
 from tensorc.errors import KernelError
-from tests.emulator.snippets import Argument, Map, Out, call, told
+from tests.emulator.snippets import Argument, Map, Out, call, clean, told
 from tests.requirements import has, need
 
 OUT = Out((64,), np.uint32, 0)
@@ -131,6 +131,36 @@ def test_uninitialised_global_memory() -> None:
     unset, out = Out((32,), np.uint32), Out((32,), np.uint32)
     reports = told("sm_80", text, [unset, out])
     assert "uninitialised: plain read reads a global buffer of 128 bytes" in reports
+
+
+COPIED = """
+TC_KERNEL(128, 1) test(const u32* in, float* out) {
+  TC_DYN_SMEM(smem);
+  const u32 base = tc_smem_u32(smem);
+  for (int i = threadIdx.x; i < 256; i += 128) tc_cp_async16(base + i * 16, in + i * 4, 16);
+  tc_cp_async_commit();
+  tc_cp_async_wait<0>();
+  FENCE
+  tc_syncthreads();
+  float d[4] = {0, 0, 0, 0};
+  const u64 low = base >> 4 | 8 << 16 | (u64)16 << 32;
+  tc_wgmma_fence();
+  tc_wgmma_f16<8>(d, low, low, 1);
+  tc_wgmma_commit();
+  tc_wgmma_wait<0>();
+  for (int i = 0; i < 4; i++) out[threadIdx.x * 4 + i] = d[i];
+}
+"""
+
+
+def test_cp_async_writes_through_the_generic_proxy() -> None:
+    """What cp.async has brought needs a proxy fence before wgmma may read it."""
+    need("cxx")
+    arguments: list[Argument] = [np.zeros(1024, np.uint32), Out((512,))]
+    launch: dict[str, int] = {"threads": 128, "shared": 4096}
+    reports = told("sm_90a", COPIED.replace("FENCE", ""), arguments, **launch)
+    assert "proxy: wgmma reads shared memory 0x400.., written by cp.async" in reports
+    clean("sm_90a", COPIED.replace("FENCE", "tc_fence_proxy_async();"), arguments, **launch)
 
 
 def test_a_report_names_its_place_and_the_other_one() -> None:

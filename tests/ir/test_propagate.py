@@ -207,3 +207,11 @@ def test_equal_extremes_without_error_are_no_rivals() -> None:
     body = Bounded(np.array([[3.0, 3.0], [3.0, 3.0], [1.0, 1.0]]), np.array([[0, 0.1]] * 3))
     result = reductions.reduce("argmax", body.value, None, False)
     assert reduced("argmax", body, None, result, T.I64).tolist() == [0, INF]
+
+
+def test_no_rounding_is_lost_to_underflow() -> None:
+    """The smallest error of every type is a float64 of its own, the one of f64 too."""
+    assert all(propagate.TINY[dtype] > 0 for dtype in propagate.TINY)
+    far = Bounded(np.array([[0.0], [-800.0]]), np.zeros(()))
+    result = reductions.reduce("softmax", far.value, None, False)
+    assert propagate.tiny(F64) <= reduced("softmax", far, None, result, F64)[1, 0] < 1e-300

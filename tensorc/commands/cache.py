@@ -55,7 +55,7 @@ def list_(as_json: bool) -> int:
     for row in rows:
         click.echo(_line(row))
     total = sum(int(str(row["bytes"])) for row in rows)
-    click.echo(f"{len(rows)} kernels, {total:,} bytes")
+    click.echo(f"kernels: {len(rows)}; bytes: {total:,}")
     return 0
 
 
@@ -85,7 +85,7 @@ def verify(as_json: bool) -> int:
         return 3 if faults else 0
     for bad, fault in faults.items():
         click.echo(f"{bad.name}: {fault}; moved to {bad.parent / 'bad'}")
-    click.echo(f"{len(found)} kernels checked, {len(faults)} damaged")
+    click.echo(f"checked: {len(found)}; damaged: {len(faults)}")
     return 3 if faults else 0
 
 
@@ -99,5 +99,5 @@ def prune(max_bytes: int | None) -> int:
     folder = _folder()
     left = sweep(folder)
     removed = remove(folder, LIMIT if max_bytes is None else max_bytes)
-    click.echo(f"{removed} kernels and {left} temporaries removed")
+    click.echo(f"removed: {removed} kernels, {left} temporaries")
     return 0

@@ -29,7 +29,7 @@ def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 def test_path_and_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "path") == (0, f"{folder}\n")
     code, text = said(capsys, "list")
-    assert code == 0 and "op0 {'n': 0}" in text and "2 kernels, " in text
+    assert code == 0 and "op0 {'n': 0}" in text and "kernels: 2; " in text
     code, text = said(capsys, "list", "--json")
     assert [row["fault"] for row in json.loads(text)["kernels"]] == ["", ""]
 
@@ -37,18 +37,18 @@ def test_path_and_list(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_verify_sets_aside_what_is_damaged(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert said(capsys, "verify") == (0, "2 kernels checked, 0 damaged\n")
+    assert said(capsys, "verify") == (0, "checked: 2; damaged: 0\n")
     first, second = cache_upkeep.files(folder)
     first.path.write_bytes(second.path.read_bytes())
     code, text = said(capsys, "verify", "--json")
     assert code == 3
     assert json.loads(text)["damaged"] == {first.path.name: "it has the name of another key"}
-    assert said(capsys, "verify") == (0, "1 kernels checked, 0 damaged\n")
+    assert said(capsys, "verify") == (0, "checked: 1; damaged: 0\n")
 
 
 def test_prune(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, "prune")[1] == "0 kernels and 0 temporaries removed\n"
-    assert said(capsys, "prune", "--max-bytes", "0")[1] == "2 kernels and 0 temporaries removed\n"
+    assert said(capsys, "prune")[1] == "removed: 0 kernels, 0 temporaries\n"
+    assert said(capsys, "prune", "--max-bytes", "0")[1] == "removed: 2 kernels, 0 temporaries\n"
     assert not list(cache_upkeep.files(folder))
 
 

@@ -14,7 +14,7 @@ test: check suite
 check: .stamps/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright --warnings
+	$(BIN)/pyright --pythonpath $(BIN)/python --warnings
 
 suite: .stamps/dev
 	$(BIN)/python -m pytest -q -n 2

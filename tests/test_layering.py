@@ -115,7 +115,7 @@ def test_data_files_are_listed() -> None:
     data: dict[str, list[str]] = packaging()["package-data"]
     for folder, package in {"tensorc": "tensorc", **FOLDERS}.items():
         for path in (ROOT / folder).iterdir():
-            other = path.is_file() and path.suffix not in (".py", ".pyc")
+            other = path.is_file() and path.suffix not in (".py", ".pyc") and path.name[0] != "."
             assert not other or any(path.match(pattern) for pattern in data[package]), path
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from math import prod
 
 from tensorc.ir import polynomial as p
 from tensorc.ir.dtypes import BOOL, I64, INTEGER
 from tensorc.ir.intervals import interval, whole
-from tensorc.ir.node import postorder
+from tensorc.ir.node import fact, postorder
 from tensorc.ir.polynomial import Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.tensor import (
     Apply,
@@ -31,6 +32,7 @@ from tensorc.ir.tensor import (
 
 Case = tuple[Polynomial, ...]  # every one of these is >= 0
 MOST_CASES = 12
+_MANY = 1 << 30
 _PARTS = (Apply, Cast, Round)  # what is not known at once
 _COMPARED = frozenset("lt le gt ge eq ne".split())
 _NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
@@ -197,16 +199,29 @@ class Integers:
 
 
 def conjuncts(condition: Expr, holds: bool = True) -> tuple[tuple[Expr, bool], ...]:
-    """The parts of a condition that all hold (or all fail) where it does (or does not)."""
-    match condition:
-        case Apply(function, args) if function.name == ("and" if holds else "or"):
-            return tuple(part for arg in args for part in conjuncts(arg, holds))
-        case Apply(function, (arg,)) if function.name == "not":
-            return conjuncts(arg, not holds)
-        case _:
-            return ((condition, holds),)
+    """The parts of a condition that all hold (or all fail) where it does (or does not), each
+    once."""
+    found: dict[tuple[Expr, bool], None] = {}
+    seen: set[tuple[Expr, bool]] = set()
+    stack = [(condition, holds)]
+    while stack:
+        part = stack.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        match part:
+            case Apply(function, args), True if function.name == "and":
+                stack += [(arg, True) for arg in reversed(args)]
+            case Apply(function, args), False if function.name == "or":
+                stack += [(arg, False) for arg in reversed(args)]
+            case Apply(function, (arg,)), truth if function.name == "not":
+                stack.append((arg, not truth))
+            case _:
+                found[part] = None
+    return tuple(found)
 
 
+@fact
 def on_integers(condition: Expr) -> bool:
     """Whether a condition is made of comparisons of integers alone."""
     match condition:
@@ -218,6 +233,49 @@ def on_integers(condition: Expr) -> bool:
             return function.name in _COMPARED and all(map(_integers, args))
         case _:
             return False
+
+
+def whole_cases(condition: Expr, holds: bool) -> bool:
+    """Whether `Integers.cases` says all that the condition (or its negation) does."""
+    return _alternatives(condition)[not holds] <= MOST_CASES
+
+
+@fact
+def _alternatives(condition: Expr) -> tuple[int, int]:
+    """How many cases the condition and its negation have; many where it is not on integers."""
+    match condition:
+        case Literal():
+            return 1, 1
+        case Apply(function, (arg,)) if function.name == "not":
+            yes, no = _alternatives(arg)
+            return no, yes
+        case Apply(function, args) if function.name in ("and", "or"):
+            parts = [_alternatives(arg) for arg in args]
+            every = function.name == "and"
+            products = [min(_MANY, prod(part[at] for part in parts)) for at in (0, 1)]
+            sums = [min(_MANY, sum(part[at] for part in parts)) for at in (0, 1)]
+            return (products[0], sums[1]) if every else (sums[0], products[1])
+        case Apply(function, _) if on_integers(condition):
+            return {"eq": (1, 2), "ne": (2, 1)}.get(function.name, (1, 1))
+        case _:
+            return _MANY, _MANY
+
+
+def comparisons(condition: Expr) -> list[Expr]:
+    """The comparisons that a condition on integers is made of, each once."""
+    found: list[Expr] = []
+    seen: set[Expr] = set()
+    stack = [condition]
+    while stack:
+        part = stack.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        if isinstance(part, Apply) and part.function.name in ("and", "or", "not"):
+            stack += reversed(part.args)
+        else:
+            found.append(part)
+    return found
 
 
 def _compared(name: str, gap: Polynomial) -> tuple[Case, ...]:

@@ -256,30 +256,42 @@ def substitute(
 
     `divide` makes the floors again; `floor_divide` takes their divisors to be at least 1.
     """
-    total = polynomial(0)
-    for monomial, coefficient in item.terms:
-        product = polynomial(coefficient)
-        for atom, power in monomial:
-            value = _substituted(atom, change, divide)
-            for _ in range(power):
-                product = product * value
-        total = total + product
-    return total
+    return _Substitution(change, divide).of(item)
 
 
-def _substituted(
-    atom: Atom, change: Change, divide: Callable[[Polynomial, Polynomial], Polynomial]
-) -> Polynomial:
-    new = change(atom)
-    if new is not None:
-        return new
-    match atom:
-        case Floor(n, d):
-            return divide(substitute(n, change, divide), substitute(d, change, divide))
-        case Bound(which, args):
-            return bound(which, tuple(substitute(arg, change, divide) for arg in args))
-        case Symbol() | Opaque():
-            return of_atom(atom)
+class _Substitution:
+    """Remembers what became of each atom: nested floors share much."""
+
+    def __init__(
+        self, change: Change, divide: Callable[[Polynomial, Polynomial], Polynomial]
+    ) -> None:
+        self.change = change
+        self.divide = divide
+        self.done: dict[Atom, Polynomial] = {}
+
+    def of(self, item: Polynomial) -> Polynomial:
+        total = polynomial(0)
+        for monomial, coefficient in item.terms:
+            term = polynomial(coefficient)
+            for atom, power in monomial:
+                if atom not in self.done:
+                    self.done[atom] = self._atom(atom)
+                for _ in range(power):
+                    term = term * self.done[atom]
+            total = total + term
+        return total
+
+    def _atom(self, atom: Atom) -> Polynomial:
+        new = self.change(atom)
+        if new is not None:
+            return new
+        match atom:
+            case Floor(numerator, denominator):
+                return self.divide(self.of(numerator), self.of(denominator))
+            case Bound(which, args):
+                return bound(which, tuple(map(self.of, args)))
+            case Symbol() | Opaque():
+                return of_atom(atom)
 
 
 def evaluate(item: Polynomial, values: Mapping[Symbol, int]) -> int:
@@ -355,7 +367,13 @@ def _monomial_text(monomial: Monomial) -> str:
 
 @fact
 def _atom_text(atom: Atom) -> str:
-    """A text by which atoms are ordered: the same in every process, and linear in the DAG."""
+    """A text by which atoms are ordered: the same in every process, and short however much a
+    nest of floors shares."""
+    text = _spelled(atom)
+    return text if len(text) < 160 else f"~{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+
+
+def _spelled(atom: Atom) -> str:
     match atom:
         case Symbol():
             return str(atom)

@@ -17,6 +17,7 @@ static void fiber_body() {
   last_cycle = std::max(last_cycle, t.time);
   t.done = true;
   t.block->live--;
+  leave_all(*t.block);
   t.block->cluster->live--;
   leave_fiber();
   abort();

@@ -236,6 +236,7 @@ void emu_mbar_arrive(u32 bar, u32 bytes) {
   Mbarrier* m = mbarrier_at(bar, "mbarrier.arrive", false, EMU_PC, &b);
   if (!m) return;
   current->time += CALL;
+  note_remote(*b, "mbarrier.arrive", current->now(), EMU_PC);
   check_phase(m->last_arrivals, "mbarrier " + name_of(*b, bar & 0xffffff), EMU_PC);
   m->arrivals.push_back(current->now());
   arrive_on(*m, current->seen, current->fenced, current->time, *b, bar & 0xffffff, EMU_PC);
@@ -326,6 +327,7 @@ u32 emu_cluster_load(u32 addr) {
   const u32 at = addr & 0xffffff;
   if (!b || !touch_shared(*b, at, 4, false, accessor(*current, "ld.shared::cluster", EMU_PC)))
     return 0;
+  note_remote(*b, "ld.shared::cluster", current->now(), EMU_PC);
   u32 value;
   memcpy(&value, b->arena + at, 4);
   return value;
@@ -335,6 +337,7 @@ void emu_cluster_store(u32 addr, u32 value) {
   const u32 at = addr & 0xffffff;
   if (!b || !touch_shared(*b, at, 4, true, accessor(*current, "st.shared::cluster", EMU_PC)))
     return;
+  note_remote(*b, "st.shared::cluster", current->now(), EMU_PC);
   memcpy(b->arena + at, &value, 4);
 }
 

@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
 from tensorc.ir.launch import Launch, Strides
+from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 from tensorc.runtime.compiled import Call, Compiled, const_values
 from tensorc.runtime.cpu import CpuKernel
 from tensorc.runtime.keys import kernel_key
 from tensorc.runtime.launch_json import from_json, to_json
-from tensorc.runtime.strict_json import Json
 
 if TYPE_CHECKING:
     from tensorc.codegen.llvm import Module

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 from tensorc.runtime.compiled import Call, Compiled, const_values
 from tensorc.runtime.cpu import CpuKernel
+from tensorc.runtime.kernels import Kernels
 from tensorc.runtime.keys import kernel_key
 from tensorc.runtime.launch_json import from_json, to_json
 
@@ -256,10 +256,11 @@ class Prepared:
     extents: Mapping[str, int]
     strides: Mapping[str, Strides]
     policy: str
+    specialize: bool = True
 
     def compiled(self) -> Compiled:
         """The CPU kernel for these sizes and layouts, compiled once in a process."""
-        return _kernel(self.program, self.extents, self.strides, self.policy)
+        return _kernel(self.program, self.extents, self.strides, self.policy, self.specialize)
 
 
 def prepare(
@@ -267,11 +268,13 @@ def prepare(
     given: Mapping[str, object],
     sizes: Mapping[str, int] | None = None,
     policy: str = "fast",
+    specialize: bool = True,
 ) -> Prepared:
     """Check arrays and sizes against the program.
 
     `given`: arrays or scalars by parameter name. `sizes`: extents and `const` integers that no
-    array fixes. Raises ArgumentError with every fault.
+    array fixes. `specialize`: fix the first sizes in the kernel (see `runtime.kernels`); without
+    it, one kernel serves all sizes from the first call on. Raises ArgumentError with every fault.
     """
     from tensorc.ir.sizes import bind
     from tensorc.runtime.arrays import arguments, stride_class
@@ -281,7 +284,7 @@ def prepare(
     extents = bind(program, shapes, {**const_values(program, arrays), **(sizes or {})})
     classes = {name: stride_class(array) for name, array in arrays.items()}
     strides = {name: item for name, item in classes.items() if item is not None}
-    return Prepared(program, arrays, extents, strides, policy)
+    return Prepared(program, arrays, extents, strides, policy, specialize)
 
 
 def run(
@@ -344,22 +347,15 @@ def interpreted(
     }
 
 
-class _Kernels:
-    """The kernels of one program, kept on it, so that they go when it goes."""
-
-    def __init__(self) -> None:
-        self.made: dict[object, Compiled] = {}
-        self.lock = threading.Lock()
-
-
 def _kernel(
-    program: Program, extents: Mapping[str, int], strides: Mapping[str, Strides], policy: str
-) -> Compiled:
+    program: Program, extents: Mapping[str, int], strides: Mapping[str, Strides], policy: str,
+    specialize: bool,
+) -> Compiled:  # fmt: skip
     """The kernel for these sizes and layouts, compiled once in a process."""
-    kernels: _Kernels = vars(program).setdefault("_kernels", _Kernels())
-    key = (tuple(sorted(extents.items())), tuple(sorted(strides.items())), policy)
-    with kernels.lock:
-        if key not in kernels.made:
-            request = Request(cpu_target(), extents, strides, policy)
-            kernels.made[key] = compile_cpu(program, request)
-        return kernels.made[key]
+    kernels: Kernels = vars(program).setdefault("_kernels", Kernels(program.name))
+
+    def compiled(static: Mapping[str, int]) -> Compiled:
+        return compile_cpu(program, Request(cpu_target(), static, strides, policy))
+
+    layout = (tuple(sorted(strides.items())), policy)
+    return kernels.get(extents if specialize else {}, layout, compiled)

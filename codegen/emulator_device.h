@@ -23,9 +23,11 @@
 // library's, below those of the device's.
 #define TC_FOR_EACH_FUNCTION(F)                                                                  \
   F(exp)                                                                                         \
-  F(exp2) F(expm1) F(log) F(log2) F(log10) F(log1p) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan) \
-      F(sinh) F(cosh) F(tanh) F(asinh) F(acosh) F(atanh) F(erf) F(erfc) F(sqrt) F(cbrt) F(fabs)  \
-          F(floor) F(ceil) F(trunc) F(round) F(rint)
+  F(exp2)                                                                                        \
+  F(expm1)                                                                                       \
+  F(log) F(log2) F(log10) F(log1p) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan) F(sinh) F(cosh)  \
+      F(tanh) F(asinh) F(acosh) F(atanh) F(erf) F(erfc) F(sqrt) F(cbrt) F(fabs) F(floor) F(ceil) \
+          F(trunc) F(round) F(rint)
 #define TC_FOR_EACH_FUNCTION_OF_TWO(F) F(pow) F(atan2) F(fmod) F(hypot) F(fmin) F(fmax) F(copysign)
 #define TC_DECLARE(name) \
   double name(double);   \

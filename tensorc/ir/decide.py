@@ -12,8 +12,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tensorc.ir import polynomial as p
+from tensorc.ir.conditions import comparisons
 from tensorc.ir.diagnostics import fault
-from tensorc.ir.integers import Integers, comparisons
+from tensorc.ir.integers import Integers
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.ranges import Ranges
 from tensorc.ir.source import Diagnostic

@@ -7,12 +7,11 @@ of extents is identity of objects. `a % b` is `a - b * (a // b)` and has no atom
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import cast
 
-from tensorc.ir.node import Node, fact, fields_of, node, postorder
+from tensorc.ir.digest import digest, digest_of
+from tensorc.ir.node import Node, fact, node
 
 
 @node
@@ -370,7 +369,7 @@ def _atom_text(atom: Atom) -> str:
     """A text by which atoms are ordered: the same in every process, and short however much a
     nest of floors shares."""
     text = _spelled(atom)
-    return text if len(text) < 160 else f"~{hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return text if len(text) < 160 else f"~{digest_of(text)}"
 
 
 def _spelled(atom: Atom) -> str:
@@ -382,30 +381,12 @@ def _spelled(atom: Atom) -> str:
         case Bound(which, args):
             return f"{which}({', '.join(map(_key, args))})"
         case Opaque(expr):
-            for part in postorder([expr]):
-                _digest(part)  # parts first, so that no call below goes deep
-            return f"~{_digest(expr)}"
+            return f"~{digest(expr)}"
 
 
 @fact
 def _key(item: Polynomial) -> str:
     return " + ".join(f"{c}*{_monomial_text(m)}" for m, c in item.terms)
-
-
-@fact
-def _digest(item: Node) -> str:
-    """A digest of the structure of a node."""
-    return hashlib.sha256(_structure(item).encode()).hexdigest()[:24]
-
-
-def _structure(value: object) -> str:
-    if isinstance(value, Node):
-        fields = (_digest(f) if isinstance(f, Node) else _structure(f) for f in fields_of(value))
-        return f"{type(value).__name__}({' '.join(fields)})"
-    if isinstance(value, tuple):
-        parts = cast("tuple[object, ...]", value)
-        return f"[{' '.join(_digest(f) if isinstance(f, Node) else _structure(f) for f in parts)}]"
-    return repr(value)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -279,9 +279,9 @@ def _product(args: Sequence[Bounded]) -> Array:
     return error
 
 
-def times(a: Array, b: Array) -> Array:
-    """a * b of sizes and errors: nothing where either is 0."""
-    return np.where((a == 0) | (b == 0), 0.0, a * b)
+def times(size: Array, error: Array) -> Array:
+    """A size times an error: nothing of no error, all of an infinite one, as 0 * inf is NaN."""
+    return np.where(error == 0, 0.0, np.where(np.isinf(error), np.inf, size * error))
 
 
 def _quotient(a: Bounded, b: Bounded) -> Array:

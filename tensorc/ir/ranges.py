@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tensorc.ir import polynomial as p
+from tensorc.ir.conditions import Case, conjuncts, on_integers, whole_cases
 from tensorc.ir.facts import Facts, form
-from tensorc.ir.integers import Case, Integers, conjuncts, deep_atoms, on_integers, whole_cases
+from tensorc.ir.integers import Integers, deep_atoms
 from tensorc.ir.linear import follows
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.tensor import Expr, Select

@@ -33,6 +33,25 @@ def test_named_barriers_hand_over() -> None:
     np.testing.assert_array_equal(got, np.arange(5)[:, None] * 100 + np.arange(32))
 
 
+def test_syncthreads_waits_for_the_threads_that_are_left() -> None:
+    need("cxx")
+    text = """
+    TC_KERNEL(50, 1) test(u32* out) {
+      TC_DYN_SMEM(smem);
+      u32* box = (u32*)smem;
+      if (threadIdx.x >= 40) return;
+      box[threadIdx.x] = threadIdx.x;
+      tc_syncthreads();
+      out[threadIdx.x] = box[39 - threadIdx.x];
+      if (threadIdx.x >= 20) return;
+      tc_syncthreads();
+      box[threadIdx.x + 20] = 1;
+    }
+    """
+    (got,) = clean("sm_80", text, [Out((40,), np.uint32)], threads=50, shared=160)
+    np.testing.assert_array_equal(got, 39 - np.arange(40))
+
+
 def test_mbarriers_count_and_turn() -> None:
     need("cxx")
     text = """

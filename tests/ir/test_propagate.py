@@ -215,3 +215,20 @@ def test_no_rounding_is_lost_to_underflow() -> None:
     far = Bounded(np.array([[0.0], [-800.0]]), np.zeros(()))
     result = reductions.reduce("softmax", far.value, None, False)
     assert propagate.tiny(F64) <= reduced("softmax", far, None, result, F64)[1, 0] < 1e-300
+
+
+def test_zero_times_what_may_be_infinite_is_open() -> None:
+    zero, wild = Bounded(np.zeros(1), np.zeros(1)), Bounded(np.array([1e72]), np.array([INF]))
+    assert applied("mul", [zero, wild], np.zeros(1), F32).tolist() == [INF]
+    assert applied("mul", [zero, Bounded(np.ones(1), np.ones(1))], np.zeros(1), F32)[0] < 1e-44
+
+
+def test_logits_masked_by_a_large_number_cost_nothing() -> None:
+    column = np.array([[0.5], [-1e30], [0.25], [-INF]])
+    body = Bounded(column, np.full((4, 1), 1e-6))
+    for name in ("softmax", "logsumexp"):
+        result = reductions.reduce(name, column, None, False)
+        assert (reduced(name, body, None, result, F32) < 1e-5).all()
+    open_ = Bounded(column, np.array([[0.0], [0.0], [INF], [0.0]]))
+    result = reductions.reduce("softmax", column, None, False)
+    assert np.isinf(reduced("softmax", open_, None, result, F32)[:3]).all()

@@ -244,9 +244,6 @@ class _Levels:
         return object_code(self.module.text, native())
 
 
-DEVICES = ("cpu", "interpreter")
-
-
 @dataclass(frozen=True)
 class Prepared:
     """A call whose arrays fit: what runs it, and what judges its results, take it from here."""
@@ -299,7 +296,7 @@ def run(
 
 
 def run_prepared(call: Prepared, device: str = "cpu") -> dict[str, Array]:
-    """Run a prepared call on "cpu" or "interpreter"."""
+    """Run a prepared call on "cpu" or "interpreter"; `devices.run` knows the others too."""
     if device == "interpreter":
         return interpreted(call.program, call.arrays, call.extents)
     return call.compiled().run(call.arrays, call.extents)

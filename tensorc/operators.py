@@ -126,7 +126,10 @@ class Op:
         )
 
     def on(self, device: str, **options: object) -> Op:
-        """The same operator on another device: "cpu", "cuda", "emulator", "interpreter"."""
+        """The same operator on another device: "cpu", "emulator" or "interpreter".
+
+        Options: `policy="strict"`, and for the emulator `arch="sm_80"`, "sm_90a", ...
+        """
         chosen = {**self._options, **options}
         return Op(self.name, self._made, self.function, device, self._outputs, chosen)
 
@@ -285,20 +288,21 @@ def _called(
     keep: dict[tuple[object, ...], Call] | None = None,
 ) -> object:
     """Run the program: its output, or a tuple of several, in the arrays given for them if any."""
-    from tensorc.compiler import DEVICES, prepare, remember, run_prepared
+    from tensorc.compiler import prepare, remember
+    from tensorc.devices import run
 
-    if device not in DEVICES:
-        raise Unavailable(f"device {device!r}: this version runs on {' and '.join(DEVICES)}")
-    call = prepare(program, _arguments(program, operands, named), **options)
+    chosen = dict(options)
+    arch = str(chosen.pop("arch", "sm_90a"))
+    call = prepare(program, _arguments(program, operands, named), **chosen)
     if not outputs:
-        results = _unpacked(run_prepared(call, device))
+        results = _unpacked(run(call, device, arch))
         if keep is not None:
             remember(keep, call, operands)
         return results
     from tensorc.runtime.results import destinations
 
     given = destinations(program, outputs, call.arrays, call.extents)
-    for name, result in run_prepared(call, device).items():
+    for name, result in run(call, device, arch).items():
         given[name][...] = result
     return _unpacked(given)
 

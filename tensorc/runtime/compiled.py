@@ -105,7 +105,7 @@ class Compiled:
             results, failed = bound(operands)
             if failed:
                 named = dict(zip(names, operands, strict=True))
-                _report(self.program, failed, named, extents)
+                report(self.program, failed, named, extents)
             return results
 
         return call
@@ -135,7 +135,7 @@ def table_arrays(program: Program) -> dict[str, Array]:
     return arrays
 
 
-def _report(
+def report(
     program: Program, number: int, arrays: Mapping[str, Array], extents: Mapping[str, int]
 ) -> None:
     """A check failed: the interpreter finds the element and raises OutOfRange."""

@@ -54,7 +54,7 @@ def sections(
     `tiles` are the names that are there once per tile, `places` the registers of each value.
     """
     first, waits = stages(step) - 1, waits_of(step, places)
-    writer = _Writer(step, batches, tiles, waits)
+    writer = _Writer(step, batches, tiles, places, waits)
     prologue = [*writer.idle(0), *(s for p in range(first) for s in writer.step("prologue", p))]
     steady = list(writer.step("steady", 0))
     epilogue = [*(s for k in range(first) for s in writer.step("epilogue", k)), *writer.idle(1)]
@@ -88,6 +88,7 @@ class _Writer:
     items: tuple[Item, ...]
     batches: tuple[Batch, ...]
     tiles: frozenset[str]
+    places: dict[str, str]
     waits: Waits
 
     def step(self, section: str, number: int) -> Iterator[Guarded]:
@@ -169,15 +170,13 @@ class _Writer:
                 return channel.Done(ring, at, deferred)
 
     def call(self, operation: str, at: At, reads: tuple[Operand, ...]) -> channel.Call:
-        read = (
-            channel.Read(name, channel.ONCE if name in self.tiles else _back(at, distance))
-            for name, distance in reads
-        )
-        return channel.Call(operation, at, tuple(read))
-
-
-def _back(at: At, distance: int) -> At:
-    return At(at.anchor, at.offset - distance)
+        found = list[channel.Read]()
+        for name, distance in reads:
+            back = channel.ONCE if name in self.tiles else At(at.anchor, at.offset - distance)
+            if back.anchor == "start" and back.offset < 0 and name not in self.places:
+                continue  # rings have no elements before the first iteration
+            found.append(channel.Read(name, back))
+        return channel.Call(operation, at, tuple(found))
 
 
 @dataclass

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tensorc.errors import BrokenInvariant
 from tensorc.ir.launch import Launch, Strides
 from tensorc.ir.tensor import Program
-from tensorc.runtime.compiled import Compiled, const_values
+from tensorc.runtime.compiled import Call, Compiled, const_values
 from tensorc.runtime.cpu import CpuKernel
 from tensorc.runtime.keys import kernel_key
 from tensorc.runtime.launch_json import from_json, to_json
@@ -295,14 +295,21 @@ def run(
     return run_prepared(prepare(program, given, sizes, policy), device)
 
 
-def run_prepared(call: Prepared, device: str = "cpu") -> dict[str, Array]:
-    """Run a prepared call on "cpu" or "interpreter"; `devices.run` knows the others too."""
-    if device == "interpreter":
-        return interpreted(call.program, call.arrays, call.extents)
-    return call.compiled().run(call.arrays, call.extents)
+def run_prepared(
+    call: Prepared, device: str = "cpu", into: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
+    """Run a prepared call on "cpu" or "interpreter"; `devices.run` knows the others too.
+
+    `into`: arrays for the outputs, which fit.
+    """
+    if device == "cpu":
+        return call.compiled().run(call.arrays, call.extents, into)
+    found = interpreted(call.program, call.arrays, call.extents)
+    for name, target in (into or {}).items():
+        target[...] = found[name]
+    return {**found, **(into or {})}
 
 
-Call = Callable[[Sequence[Array]], list[Array]]
 MOST_CALLS = 64  # kept for one operator
 
 

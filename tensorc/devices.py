@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy.typing as npt
@@ -13,17 +14,28 @@ Array = npt.NDArray[Any]
 DEVICES = ("cpu", "emulator", "interpreter")
 
 
-def run(call: Prepared, device: str = "cpu", arch: str = "sm_90a") -> dict[str, Array]:
-    """Fresh outputs by name. `arch` is what the emulator emulates.
+def known(device: str) -> None:
+    """Unavailable: this version does not run on that device."""
+    if device not in DEVICES:
+        *most, last = DEVICES
+        raise Unavailable(f"device {device!r}: this version runs on {', '.join(most)} and {last}")
+
+
+def run(
+    call: Prepared, device: str = "cpu", arch: str = "sm_90a",
+    into: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:  # fmt: skip
+    """The outputs by name, fresh or in the arrays of `into`. `arch`: what the emulator emulates.
 
     Unavailable: another device. KernelError: the emulator's report on a kernel. OutOfRange: a
     subscript that holds data leaves its tensor.
     """
-    if device not in DEVICES:
-        *most, last = DEVICES
-        raise Unavailable(f"device {device!r}: this version runs on {', '.join(most)} and {last}")
-    if device == "emulator":
-        from tensorc import emulated
+    known(device)
+    if device != "emulator":
+        return run_prepared(call, device, into)
+    from tensorc import emulated
 
-        return emulated.run(call, arch)
-    return run_prepared(call, device)
+    found = emulated.run(call, arch)
+    for name, target in (into or {}).items():
+        target[...] = found[name]
+    return {**found, **(into or {})}

@@ -129,9 +129,9 @@ def sequential(
 
 @dataclass(frozen=True)
 class _Work:
-    """An operation instance and the names under which its operands are known."""
+    """A statement in an iteration, the names of its operands and those of what it makes."""
 
-    operation: str
+    item: Perform | Put
     iteration: int
     operands: tuple[tuple[str, int], ...]
     names: tuple[str, ...]
@@ -145,9 +145,10 @@ def _tile(kernel: Kernel, tile: int, trips: int, meaning: Meaning) -> dict[Insta
     results = dict[Instance, object]()
     for target, item in work.items():
         _evaluate(target, work, known, tile, meaning)
-        if item.operation not in BUILTIN:
+        operation = item.item.call.operation
+        if operation not in BUILTIN:
             values = tuple(known[name, item.iteration] for name in item.names)
-            results[(item.operation, tile, item.iteration)] = values
+            results[(operation, tile, item.iteration)] = values
     return results
 
 
@@ -163,7 +164,7 @@ def _works(role: Role, trips: int) -> Iterator[tuple[tuple[str, int], _Work]]:
         at = iteration(call.at, step, trips)
         names = names or (f"{call.operation}()",)
         for name in names:
-            yield (name, at), _Work(call.operation, at, _operands(call, step, trips), names)
+            yield (name, at), _Work(item, at, _operands(call, step, trips), names)
 
 
 def _operands(call: Call, step: int, trips: int) -> tuple[tuple[str, int], ...]:
@@ -195,5 +196,5 @@ def _evaluate(
         stack.pop()
         item = work[name]
         arguments = tuple(known[operand] for operand in item.operands)
-        values = apply(meaning, item.operation, tile, item.iteration, arguments, item.names)
+        values = apply(meaning, item.item, tile, item.iteration, arguments)
         known.update({(n, item.iteration): v for n, v in zip(item.names, values, strict=True)})

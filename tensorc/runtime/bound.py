@@ -62,9 +62,16 @@ class Bound:
             for entry, function in zip(kernel.entries, kernel.functions, strict=True)
         ]
 
-    def __call__(self, operands: Sequence[Array]) -> tuple[list[Array], int]:
-        """(the outputs, the number of a check that failed or 0)."""
-        results = [np.empty(item.shape, item.dtype) for item in self._results]
+    def __call__(
+        self, operands: Sequence[Array], into: Sequence[Array] = ()
+    ) -> tuple[list[Array], int]:
+        """(the outputs, the number of a check that failed or 0).
+
+        `into`: dense arrays of the outputs' types and shapes, written instead of fresh ones.
+        """
+        results = [np.empty(item.shape, item.dtype) for item in self._results[len(into) :]]
+        if into:
+            results[:0] = into
         arrays = [*operands, *results]
         addresses = [address(array) for array in arrays]
         failed = ctypes.c_int64(0)

@@ -5,7 +5,7 @@ Its texts are made when they are asked for: a kernel from the cache has none at 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,11 +17,19 @@ from tensorc.ir.launch import Launch
 from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.tensor import Program, Tensor
 from tensorc.runtime.cpu import CpuKernel
+from tensorc.runtime.results import is_direct
 
 if TYPE_CHECKING:
     from tensorc.ir.tile import TileProgram
 
 Array = npt.NDArray[Any]
+
+
+class Call(Protocol):
+    """A kernel bound to the types, shapes and strides of its operands; `into` are dense arrays
+    for the outputs. Raises OutOfRange."""
+
+    def __call__(self, operands: Sequence[Array], into: Sequence[Array] = ()) -> list[Array]: ...
 
 
 class Levels(Protocol):
@@ -70,17 +78,26 @@ class Compiled:
         added = {n: evaluate(size, known) for n, size in self.launch.extents if n not in extents}
         return {**extents, **added}
 
-    def run(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> dict[str, Array]:
-        """Run on arrays that fit; fresh outputs by name.
+    def run(
+        self, arrays: Mapping[str, Array], extents: Mapping[str, int],
+        into: Mapping[str, Array] | None = None,
+    ) -> dict[str, Array]:  # fmt: skip
+        """Run on arrays that fit; the outputs by name, fresh or those of `into`, which fit too.
 
-        Raises OutOfRange if data that was used as a subscript left its tensor.
+        Raises OutOfRange if data that was used as a subscript left its tensor; the arrays of `into`
+        are then as before.
         """
-        outputs = self.bound(arrays, extents)(list(arrays.values()))
-        return dict(zip((item.tensor.name for item in self.program.outputs), outputs, strict=True))
+        names = [item.tensor.name for item in self.program.outputs]
+        given = [into[name] for name in names] if into else []
+        direct = bool(given) and not self.program.checks and all(map(is_direct, given))
+        call = self.bound(arrays, extents)
+        outputs = call(list(arrays.values()), given if direct else ())
+        if into and not direct:
+            for target, array in zip(given, outputs, strict=True):
+                target[...] = array
+        return dict(zip(names, given or outputs, strict=True))
 
-    def bound(
-        self, arrays: Mapping[str, Array], extents: Mapping[str, int]
-    ) -> Callable[[Sequence[Array]], list[Array]]:
+    def bound(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> Call:
         """A call for operands of these types, shapes and strides, in the order of `arrays`.
 
         `compiler.run` and `Op` keep it; it raises OutOfRange as `run` does.
@@ -101,8 +118,8 @@ class Compiled:
         bound = Bound(self.kernel, arrays, outputs, workspaces, tables, every)
         names = list(arrays)
 
-        def call(operands: Sequence[Array]) -> list[Array]:
-            results, failed = bound(operands)
+        def call(operands: Sequence[Array], into: Sequence[Array] = ()) -> list[Array]:
+            results, failed = bound(operands, into)
             if failed:
                 named = dict(zip(names, operands, strict=True))
                 report(self.program, failed, named, extents)

@@ -104,10 +104,12 @@ def _as_the_loop_says(
 ) -> None:
     """Every result is the term that the dependences of the problem spell out, one after another."""
     values = dict[tuple[str, str, int], object]()
+    rings = {ring.name for ring in problem.rings}
     for i in range(trips):
         for name in _topological(problem):
             reads = [e for e in problem.dependences if e.target == name and e.carries]
             keys = list(dict.fromkeys((e.carries, e.source, e.distance) for e in reads))
+            keys = [key for key in keys if key[0] not in rings or key[2] <= i]
             arguments = [_read(problem, values, key, tile, i) for key in keys]
             if name in first:
                 arguments.insert(0, Term(first[name], tile, 0, ()))

@@ -96,7 +96,7 @@ def test_exchanges_are_refused_or_harmless(name: str) -> None:
 def test_the_reduced_exploration_agrees_with_the_thorough_one(name: str) -> None:
     """On programs with a statement missing or misplaced, taken without their invariants."""
     both = [*changed(PROGRAMS[name], removals), *changed(PROGRAMS[name], exchanges)]
-    for what, kernel in both if CAMPAIGN else both[::16]:
+    for what, kernel in both[:: 4 if CAMPAIGN else 16]:
         reduced = explore_protocol(kernel, 20_000)
         full = explore_protocol(kernel, 20_000, thorough=True)
         if "UNDECIDED" not in (reduced.outcome, full.outcome):

@@ -241,3 +241,13 @@ def build_kernel(
         _run([*compiler.command, "-shared", "-o", str(made), str(part), "-lm"], name)
         os.replace(made, target)
     return target
+
+
+def store_library(code: bytes) -> Path:
+    """Where the bytes of a kernel's library lie as a file, for the worker to load."""
+    target = cache_folder() / f"image-{hashlib.sha256(code).hexdigest()[:32]}.so"
+    if not target.exists():
+        with tempfile.NamedTemporaryFile(dir=cache_folder(), delete=False) as made:
+            made.write(code)
+        os.replace(made.name, target)
+    return target

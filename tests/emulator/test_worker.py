@@ -66,6 +66,24 @@ def test_compile_errors_are_shown_with_the_users_line() -> None:
         call("sm_80", wgmma, [OUT])
 
 
+def test_an_image_is_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It runs where nothing else of its compilation is left."""
+    need("cxx")
+    device = Emulator("sm_80")
+    text = '#include "device.cuh"\nTC_KERNEL(32, 1) test(u32* out) { out[threadIdx.x] = 7; }'
+    image = device.compile(text, "test.cu")
+    monkeypatch.setenv("TENSORC_CACHE_DIR", str(tmp_path))
+    kernel = device.load(image).function("test")
+    address = device.alloc(128)
+    device.launch(kernel, (1, 1, 1), (32, 1, 1), 0, [np.uint64(address)])
+    assert (np.frombuffer(device.read(address, 128), np.uint32) == 7).all()
+    with pytest.raises(KernelError, match="no kernel other here; there are test"):
+        device.load(image).function("other")
+    with pytest.raises(KernelError, match="not compiled for the emulator"):
+        device.load(b"\x7fELF")
+    device.close()
+
+
 def test_launches_are_checked() -> None:
     need("cxx")
     text = "TC_KERNEL(64, 1) test(u32* out, int n) { out[threadIdx.x] = n; }"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -172,3 +173,14 @@ def test_the_cache_is_private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     folder = emulator_build.cache_folder()
     assert folder == tmp_path / "cache" / "emulator"
     assert folder.stat().st_mode & 0o777 == 0o700
+    assert emulator_build.program_folder() == folder
+
+
+def test_no_cache_keeps_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`off` is no path: kernels go to a folder of this process, the worker's program stays."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TENSORC_CACHE_DIR", "off")
+    assert emulator_build.cache_folder() != emulator_build.program_folder()
+    assert emulator_build.cache_folder().is_relative_to(Path(tempfile.gettempdir()))
+    assert emulator_build.program_folder().is_absolute()
+    assert not list(tmp_path.iterdir())

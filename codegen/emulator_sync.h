@@ -255,8 +255,15 @@ bool emu_mbar_try_wait(u32 bar, u32 parity) {
     return true;
   }
   if ((m->phase & 1) == (parity & 1)) {
+    const u64 phase = m->phase;
     m->waiting.push_back(current);
     block_on(ON_MBARRIER, "mbarrier", bar, parity, EMU_PC);
+    if (m->phase > phase + 1)
+      report("barrier",
+             text("a wait for phase %llu of mbarrier %s was overtaken: phase %llu completed before "
+                  "the thread saw it; nothing makes the others wait for this thread",
+                  phase, name_of(*current->block, bar & 0xffffff).c_str(), phase + 1),
+             EMU_PC);
     return false;
   }
   current->time = std::max(current->time, m->done_time + rates.mbarrier) + CALL;

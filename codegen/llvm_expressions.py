@@ -25,6 +25,7 @@ from tensorc.codegen.llvm_types import Operand, memory_type, vector_of
 from tensorc.ir.affine import coefficient, is_whole
 from tensorc.ir.constants import fold
 from tensorc.ir.dtypes import BF16, BOOL, I8, I16, I64, DType, value_of
+from tensorc.ir.node import fact, postorder
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Apply,
@@ -46,6 +47,12 @@ from tensorc.ir.tensor import (
     resolved,
     value_type,
 )
+
+
+@fact
+def values_in(expr: Expr) -> tuple[Value, ...]:
+    """The tiles that an expression reads, each once."""
+    return tuple(item for item in postorder([expr]) if isinstance(item, Value))
 
 
 @dataclass
@@ -89,7 +96,10 @@ class Expressions:
 
     def remembered(self, expr: Expr, dtype: DType, mask: Operand | None, first: bool) -> Operand:
         """Emit once; later uses in the same or deeper regions find it."""
-        key = (expr, dtype, mask.ref if mask else "", first, self.row_in(free_indices(expr)))
+        row = self.row_in(free_indices(expr))
+        # A tile has another value in each copy of a loop's body, so it counts with its value.
+        tiles = tuple(self.tile(item).ref for item in values_in(expr))
+        key = (expr, dtype, mask.ref if mask else "", first, row, tiles)
         for region in self.b.regions:
             if key in region.known:
                 return region.known[key]
@@ -105,8 +115,8 @@ class Expressions:
                 return convert(self.b, self.scope.extents[index], dtype)
             case Position(index):
                 return convert(self.b, self.position(index, first), dtype)
-            case Value(tile, axes, _):
-                return self.scope.tiles[tile, self.row_in(axes)]
+            case Value():
+                return self.tile(expr)
             case Read():
                 return self.read(expr, mask, first)
             case Select(condition, yes, no):
@@ -128,6 +138,10 @@ class Expressions:
                 return bitcast(self.b, bits, source, target)
             case Round() | Reduce() | Seen():
                 raise AssertionError(f"{type(expr).__name__} does not reach LLVM")
+
+    def tile(self, item: Value) -> Operand:
+        """A tile's value here, in the current row."""
+        return self.scope.tiles[item.tile, self.row_in(item.axes)]
 
     def row_in(self, indices: Collection[str]) -> int:
         """The current row, if the unrolled index is among `indices`; else 0."""

@@ -61,11 +61,12 @@ from tensorc.ir.tile import (
     TileProgram,
     Use,
 )
+from tensorc.machine.instruction import Machine
+from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, integer, truth, variants
 from tensorc.passes.contiguity import Units, lanes_of, reduction_lanes, rows_of
 
 T = TypeVar("T")
-VECTOR = Use("vector")
 _COMBINE: dict[Reducer, str] = {
     SUM: "add", PROD: "mul", MAX: "max", MIN: "min", ANY: "or", ALL: "and",
 }  # fmt: skip
@@ -89,7 +90,7 @@ def lower(
     outputs = {item.tensor.name for item in program.outputs}
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
-        _Lowering(program, widths, units, changed, static).kernel(item)
+        _Lowering(program, widths, units, changed, static, MACHINES[machine]).kernel(item)
         for item in program.equations
     )
     workspaces = tuple(item.tensor for item in program.equations if item.tensor.name not in outputs)
@@ -119,9 +120,10 @@ class _Lowering:
 
     def __init__(
         self, program: Program, widths: Widths, units: Units, changed: dict[Read, set[Read]],
-        static: Mapping[str, int],
+        static: Mapping[str, int], machine: Machine,
     ) -> None:  # fmt: skip
         self.changed, self.widths, self.static = changed, widths, static
+        self.plain, self.threads = Use(machine.plain), machine.plain == "simt"
         self.lanes, self.units, self.extents = widths.lanes, units, program.extent_of
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
         self.taken = set(self.extents) | {item.tensor.name for item in named}
@@ -139,11 +141,12 @@ class _Lowering:
 
         def store() -> None:
             value = self.flat(body, ())
-            item = Store(equation.tensor, subscripts, value, None, (), VECTOR, ())
+            item = Store(equation.tensor, subscripts, value, None, (), self.plain, ())
             self.scopes[-1].statements.append(item)
 
         self.nest([(index, blocks.get(index, 1)) for index in order], store)
-        grid, statements = _peel(tuple(self.scopes[0].statements))
+        most = self.lanes if self.threads else 1
+        grid, statements = _peel(tuple(self.scopes[0].statements), most)
         return Kernel(
             equation.tensor.name, _tensors_read(body), (equation.tensor,), grid, statements
         )
@@ -160,9 +163,9 @@ class _Lowering:
         return found
 
     def fitting(self, index: str, lanes: int) -> int:
-        """The block, or the least power of two that covers a small static extent."""
+        """The block, or on a CPU the least power of two that covers a small static extent."""
         size = self.static.get(index, lanes)
-        return lanes if size >= lanes else max(2, 1 << (size - 1).bit_length())
+        return lanes if self.threads or size >= lanes else max(2, 1 << (size - 1).bit_length())
 
     def nest(self, loops: list[tuple[str, int]], innermost: Callable[[], None]) -> None:
         """Open `loops` without carries around what `innermost` emits."""
@@ -255,7 +258,7 @@ class _Lowering:
         if lane is None:
             return _value(tile)
         total = self.tile(str(item.reducer), tuple(rows), dtype)
-        self.emit(Let(total, item.reducer, (lane,), _value(tile), None, None, VECTOR, ()))
+        self.emit(Let(total, item.reducer, (lane,), _value(tile), None, None, self.plain, ()))
         return _value(total)
 
     def carry(
@@ -272,11 +275,11 @@ class _Lowering:
         if rest:
             inner = self.tile(str(item.reducer), tile.axes, tile.dtype)
             self.carry(item, where, rest, lane, inner, tile)
-            self.emit(_map(next_tile, _value(inner)))
+            self.map(next_tile, _value(inner))
         else:
             element = self.element(item, where, lane, tile.dtype)
             combined = Apply(FUNCTIONS[_COMBINE[item.reducer]], (_value(tile), element))
-            self.emit(_map(next_tile, combined))
+            self.map(next_tile, combined)
         scope = self.scopes.pop()
         self.emit(_loop(index, block, (Carry(tile, start),), scope.statements))
 
@@ -293,7 +296,7 @@ class _Lowering:
         rows = [s.index for s in self.scopes if s.lanes > 1 and s.index and s.index != lane]
         axes = (*(index for index in rows if index in free_indices(guarded)), lane)
         tile = self.tile("x", axes, settled(value_type(guarded)))
-        self.emit(Let(tile, None, (), guarded, None, None, VECTOR, (lane,)))
+        self.emit(Let(tile, None, (), guarded, None, None, self.plain, (lane,)))
         return _value(tile)
 
     def inner_lanes(self, index: str | None) -> int:
@@ -309,6 +312,10 @@ class _Lowering:
         open_blocks = {scope.index: scope.lanes for scope in self.scopes}
         sizes = tuple(open_blocks.get(axis) or self.inner_lanes(axis) for axis in axes)
         return Tile(f"{stem}{number}", axes, sizes, dtype, "register", Strided())
+
+    def map(self, tile: Tile, body: Expr) -> None:
+        """A pointwise statement."""
+        self.emit(Let(tile, None, (), body, None, None, self.plain, ()))
 
     def emit(self, statement: Statement) -> None:
         self.scopes[-1].statements.append(statement)
@@ -364,10 +371,6 @@ def _value(tile: Tile) -> Value:
     return Value(tile.name, tile.axes, tile.dtype)
 
 
-def _map(tile: Tile, body: Expr) -> Let:
-    return Let(tile, None, (), body, None, None, VECTOR, ())
-
-
 def _loop(
     index: str, block: int, carries: tuple[Carry, ...], body: Sequence[Statement]
 ) -> Loop:  # fmt: skip
@@ -379,14 +382,17 @@ def _loop(
     )  # fmt: skip
 
 
-def _peel(statements: tuple[Statement, ...]) -> tuple[tuple[Block, ...], tuple[Statement, ...]]:
-    """Loops that hold everything, one element at a time and carrying nothing, become the grid."""
+def _peel(
+    statements: tuple[Statement, ...], most: int
+) -> tuple[tuple[Block, ...], tuple[Statement, ...]]:
+    """Loops that hold everything and carry nothing become the grid, if their block is at most
+    `most`: 1 on a CPU, where lanes stay loops; the threads of a block on a GPU."""
     grid: list[Block] = []
     while len(statements) == 1:
         (only,) = statements
-        if not isinstance(only, Loop) or only.block != 1 or only.carries:
+        if not isinstance(only, Loop) or only.block > most or only.carries:
             break
-        grid.append(Block(only.index, 1))
+        grid.append(Block(only.index, only.block))
         statements = only.body
     return tuple(grid), statements
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from tensorc.compiler import DEVICES, Array, Call, prepare, remember, run_prepared
-from tensorc.errors import Unavailable
+from tensorc.compiler import Array, Call, prepare, remember
+from tensorc.devices import known, run
 from tensorc.ir.tensor import Program
 from tensorc.runtime.bound import key
 from tensorc.runtime.interop import giving_back, known_arrays, library_of
@@ -26,19 +26,19 @@ class Calls:
     def __init__(
         self, program: Program, device: str, outputs: tuple[object, ...], options: Mapping[str, Any]
     ) -> None:  # fmt: skip
-        if device not in DEVICES:
-            raise Unavailable(f"device {device!r}: this version runs on {' and '.join(DEVICES)}")
-        self.program, self.device = program, device
-        self.outputs, self.options = outputs, options
+        known(device)
+        self.program, self.device, self.outputs = program, device, outputs
+        self.options = {name: value for name, value in options.items() if name != "arch"}
+        self.arch = str(options.get("arch", "sm_90a"))
         self._bound: dict[tuple[object, ...], Call] = {}
         self._keep = device == "cpu" and not outputs and not options
 
     def warm(self, operands: tuple[object, ...]) -> object:
         """The results if NumPy arrays like these were there before, else None."""
-        known = self._bound.get(key(operands) or ())
-        if known is None:
+        found = self._bound.get(key(operands) or ())
+        if found is None:
             return None
-        results = known(cast("Sequence[Array]", operands))
+        results = found(cast("Sequence[Array]", operands))
         return results[0] if len(results) == 1 else tuple(results)
 
     def __call__(self, operands: tuple[object, ...], named: Mapping[str, object]) -> object:
@@ -62,7 +62,7 @@ class Calls:
 
     def _fresh(self, operands: tuple[object, ...], named: Mapping[str, object]) -> Any:
         call = prepare(self.program, arguments(self.program, operands, named), **self.options)
-        results = tuple(run_prepared(call, self.device).values())
+        results = tuple(run(call, self.device, self.arch).values())
         if self._keep and not named:
             remember(self._bound, call, operands)
         return results if len(results) > 1 else results[0]
@@ -70,7 +70,7 @@ class Calls:
     def _into(self, operands: tuple[object, ...], named: Mapping[str, object]) -> object:
         call = prepare(self.program, arguments(self.program, operands, named), **self.options)
         given = destinations(self.program, self.outputs, call.arrays, call.extents)
-        run_prepared(call, self.device, given)
+        run(call, self.device, self.arch, given)
         first, *others = self.outputs
         return self.outputs if others else first
 

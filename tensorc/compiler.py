@@ -244,9 +244,6 @@ class _Levels:
         return object_code(self.module.text, native())
 
 
-DEVICES = ("cpu", "interpreter")
-
-
 @dataclass(frozen=True)
 class Prepared:
     """A call whose arrays fit: what runs it, and what judges its results, take it from here."""
@@ -304,7 +301,10 @@ def run(
 def run_prepared(
     call: Prepared, device: str = "cpu", into: Mapping[str, Array] | None = None
 ) -> dict[str, Array]:
-    """Run a prepared call on "cpu" or "interpreter"; `into`: arrays for the outputs, which fit."""
+    """Run a prepared call on "cpu" or "interpreter"; `devices.run` knows the others too.
+
+    `into`: arrays for the outputs, which fit.
+    """
     if device == "cpu":
         return call.compiled().run(call.arrays, call.extents, into)
     found = interpreted(call.program, call.arrays, call.extents)

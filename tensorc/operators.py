@@ -123,7 +123,10 @@ class Op:
         return self._calls
 
     def on(self, device: str, **options: object) -> Op:
-        """The same operator on another device: "cpu", "cuda", "emulator", "interpreter"."""
+        """The same operator on another device: "cpu", "emulator" or "interpreter".
+
+        Options: `policy="strict"`, and for the emulator `arch="sm_80"`, "sm_90a", ...
+        """
         chosen = {**self._options, **options}
         return Op(self.name, self._made, self.function, device, self._outputs, chosen)
 

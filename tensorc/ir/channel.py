@@ -14,7 +14,8 @@ they follow from counting, see `slot` and `phase`.
 
 What statements become on a GPU:
 
-    put    wait on the slot's empty barrier, expect the bytes, issue the copy; or fill, then arrive
+    put    wait on the slot's empty barrier; then expect the bytes and issue the copy, or let the
+           threads fill it, fence for the asynchronous proxy and arrive
     get    wait on the slot's full barrier
     done   arrive on the slot's empty barrier; deferred: a tcgen05.commit to it
     turn, pass    bar.sync, bar.arrive on the named barrier of the role whose turn it is

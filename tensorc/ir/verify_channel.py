@@ -49,8 +49,11 @@ from tensorc.ir.channel import (
 from tensorc.ir.print_channel import print_statement
 from tensorc.ir.verify_role import horizon, verify_role
 
-LARGEST = 64
-"""Largest depth, first step, distance and count of operations in flight that a kernel may name."""
+DEEPEST = 64
+"""Most slots of a ring."""
+
+LARGEST = 16
+"""Largest first step, distance of an iteration and count of operations in flight in a kernel."""
 
 _NAME = re.compile(r"[^\s,:=()\[\]#]+")
 
@@ -142,9 +145,9 @@ def _unread(text: str, names: list[str], known: set[str]) -> Iterator[str]:
 
 def _numbers(kernel: Kernel) -> Iterator[str]:
     for ring in kernel.rings:
-        if not 1 <= ring.depth <= LARGEST or ring.bytes < 0 or ring.offset < 0:
+        if not 1 <= ring.depth <= DEEPEST or ring.bytes < 0 or ring.offset < 0:
             size = f"{ring.bytes} bytes x {ring.depth} at {ring.offset}"
-            yield f"C3: ring {ring.name}: {size}; a depth is 1 to {LARGEST}"
+            yield f"C3: ring {ring.name}: {size}; a depth is 1 to {DEEPEST}"
     for role in kernel.roles:
         if role.warps < 1 or not 0 <= role.first <= LARGEST:
             size = f"{role.warps} warps, steady from {role.first}"

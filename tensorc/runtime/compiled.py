@@ -122,7 +122,7 @@ class Compiled:
             results, failed = bound(operands, into)
             if failed:
                 named = dict(zip(names, operands, strict=True))
-                _report(self.program, failed, named, extents)
+                report(self.program, failed, named, extents)
             return results
 
         return call
@@ -152,7 +152,7 @@ def table_arrays(program: Program) -> dict[str, Array]:
     return arrays
 
 
-def _report(
+def report(
     program: Program, number: int, arrays: Mapping[str, Array], extents: Mapping[str, int]
 ) -> None:
     """A check failed: the interpreter finds the element and raises OutOfRange."""

@@ -85,6 +85,36 @@ def test_mbarriers_count_and_turn() -> None:
     np.testing.assert_array_equal(got, np.arange(6)[:, None] * 100 + np.arange(32))
 
 
+def test_a_wait_that_is_overtaken() -> None:
+    """Nobody waits for warp 0, so it may see phase 1 complete before it has seen phase 0."""
+    need("cxx")
+    text = """
+    TC_KERNEL(64, 1) test(u32* out) {
+      TC_DYN_SMEM(smem);
+      const u32 bar = tc_smem_u32(smem);
+      if (threadIdx.x == 0) { tc_mbar_init(bar, 1); tc_fence_mbar_init(); }
+      tc_syncthreads();
+      if (threadIdx.x < 32) {
+        tc_mbar_wait(bar, 0);
+      } else {
+        for (int i = 0; i < 3; i++) {
+          if (threadIdx.x == 32) tc_mbar_arrive(bar);
+          tc_mbar_wait(bar, i & 1);
+          tc_syncwarp();
+        }
+      }
+      out[threadIdx.x] = 1;
+    }
+    """
+    reports = ""
+    for seed in range(12):
+        _, outcome = call(
+            "sm_90a", text, [Out((64,), np.uint32)], threads=64, shared=8, mode=Mode(seed=seed)
+        )
+        reports += str(outcome)
+    assert "barrier: a wait for phase 0 of mbarrier shared memory 0x400 was overtaken" in reports
+
+
 def test_expected_bytes_may_come_apart() -> None:
     need("cxx")
     text = """

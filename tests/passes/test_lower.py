@@ -120,6 +120,9 @@ PROGRAMS = {
         "  z[m, n] = x[m, n] // y[n] + x[m, n] % y[n] - (x[m, n] << 3) ^ (y[n] >> 1)\n"
         "  c[m] = sum[n](x[m, n] * y[n])\n"
     ),
+    "a guard that no lane changes": (
+        "op f(x: f32[m, n]) -> y: f32[m]\n  y[m] = mean[n](x[m, n] where m >= 3) + x[m, 0]\n"
+    ),
     "gathers": (
         "op f(e: f32[v, n], t: i32[m]) -> y: f32[m, n]\n  y[m, n] = e[t[m] % |v|, n]\n"
     ),

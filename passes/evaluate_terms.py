@@ -27,6 +27,10 @@ from tensorc.passes.terms import (
     leaves,
 )
 
+_COMPARE: dict[str, np.ufunc] = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
 _LOG2E = 1.4426950408889634
 
 
@@ -133,6 +137,9 @@ def compute(
             axes, (a, b) = fields.align(args)
             first = a.shadow >= b.shadow if name == "max" else a.shadow <= b.shadow
             return fields.either(fields.truth(axes, first), a, b)
+        case "F2", (str(name),) if name in _COMPARE:
+            axes, (a, b) = fields.align(args)
+            return fields.truth(axes, _COMPARE[name](a.shadow, b.shadow))
         case "F2", (str(name),):
             return fields.opaque(name, args)
         case "Sel", _:

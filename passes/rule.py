@@ -28,6 +28,7 @@ class Kind(Enum):
     EXACT = "equal also in floating point, up to the order of sums and products"
     REASSOCIATING = "equal but for rounding"
     RANGE = "may overflow, or not, where the other side does"
+    CANCELLING = "may lose digits where the other side does not"
     NAN = "may make a NaN, or lose one"
 
 
@@ -77,15 +78,6 @@ def member(variable: str, of: str) -> str:
 def without(term: str, indices: str) -> str:
     """No index of the set `indices` is free in `term`."""
     return f"(= free_{term} (free {term})) (= 0 (set-length (set-intersect free_{term} {indices})))"
-
-
-def all_constant(multiset: str) -> str:
-    """Every term of the multiset is a positive constant."""
-    name = "constants_" + "".join(letter for letter in multiset if letter.isalnum())
-    return (
-        f'(= {name} (unstable-multiset-map (unstable-fn "constant") {multiset}))'
-        f" (= (multiset-length {name}) (multiset-length {multiset}))"
-    )
 
 
 def extent(index: str) -> str:

@@ -6,13 +6,12 @@ from fractions import Fraction
 
 from tensorc.ir.choose import Chooser, pick
 from tensorc.passes.rule import (
+    MINUS,
     ONE,
     ZERO,
     Kind,
     Rule,
-    all_constant,
     any_leaf,
-    constant,
     extent,
     factors,
     leaf,
@@ -115,13 +114,15 @@ def _sums_over_others(chooser: Chooser) -> Term:
     return add([fold("Sum", [index], mul([common, other])) for index, other in pair])
 
 
-def _scaled_sum(chooser: Chooser) -> Term:
-    args = [add([any_leaf(chooser, "a"), any_leaf(chooser, "b")])]
-    return mul([*args, constant(chooser)], pick(chooser, (Fraction(-1), Fraction(1, 2))))
+def _common_number(chooser: Chooser) -> Term:
+    number = ratio(chooser)
+    left = Mul(number, tuple(factors(chooser, ["i"])))
+    return add([left, Mul(-number, (any_leaf(chooser, "b"),))])
 
 
-def _data_times_sum(chooser: Chooser) -> Term:
-    return mul([add([any_leaf(chooser, "a"), any_leaf(chooser, "b")]), any_leaf(chooser, "x")])
+def _no_common_number(chooser: Chooser) -> Term:
+    left = Mul(ratio(chooser), (any_leaf(chooser, "a"),))
+    return add([left, Mul(Fraction(-7), (any_leaf(chooser, "b"),))])
 
 
 def _twice(chooser: Chooser) -> Term:
@@ -235,12 +236,12 @@ BARE_SUM = Rule(
     lambda chooser: add_of_one(chooser), _not_twice,
 )  # fmt: skip
 
-DISTRIBUTE_CONSTANT = Rule(
-    "distribute-constant", "c (x + y) = c x + c y, where c is a constant", Kind.REASSOCIATING,
-    f"(= t (Mul q ms)) {member('s', 'ms')} (= s (Add ns)) (= rest (multiset-remove ms s)) "
-    f"{all_constant('rest')}",
-    '(Add (unstable-multiset-map (unstable-fn "Times" q rest) ns))',
-    _scaled_sum, _data_times_sum,
+FACTOR_NUMBER = Rule(
+    "factor-number", "q x - q y = q (x - y)", Kind.REASSOCIATING,
+    f"(= t (Add ms)) (= 2 (multiset-length ms)) {member('a', 'ms')} (= a (Mul q as)) "
+    f"(> q {ZERO}) (!= q {ONE}) {member('b', 'ms')} (= b (Mul r bs)) (= r (neg q))",
+    f"(Mul q (multiset-of (Add (multiset-of (Mul {ONE} as) (Mul {MINUS} bs)))))",
+    _common_number, _no_common_number,
 )  # fmt: skip
 
 COLLECT = Rule(
@@ -253,7 +254,7 @@ COLLECT = Rule(
 
 SPLIT_SUMMAND = Rule(
     "split-summand", "sum_i (x + y) = |i| x + sum_i y, where i is not free in x",
-    Kind.REASSOCIATING,
+    Kind.CANCELLING,
     f"(= t (Sum I (Yes) b)) (= b (Add ms)) (= 1 (set-length I)) (= i (set-get I 0)) "
     f"(> (multiset-length ms) 1) {member('x', 'ms')} {without('x', 'I')}",
     f"(Add (multiset-of (Mul {ONE} (multiset-of {extent('i')} x)) "
@@ -280,5 +281,5 @@ def add_of_one(chooser: Chooser) -> Term:
 
 RULES = (
     BARE_PRODUCT, BARE_SUM, FLATTEN_PRODUCT, FLATTEN_SUM, PULL_NUMBER, PULL_FACTOR, MERGE_SUMS,
-    OPEN_SUM, SUM_OF_SAME, SPLIT_SUMMAND, JOIN_SUMS, FACTOR, COLLECT, DISTRIBUTE_CONSTANT,
+    OPEN_SUM, SUM_OF_SAME, SPLIT_SUMMAND, JOIN_SUMS, FACTOR, FACTOR_NUMBER, COLLECT,
 )  # fmt: skip

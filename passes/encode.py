@@ -1,0 +1,467 @@
+"""Level 1 as terms: what equality saturation may look into, and leaves for all the rest.
+
+One float type is taken as the program's: reals of it (and exact constants) become products, sums,
+reductions and functions; everything else is a leaf that keeps its expression. Undeclared names are
+opened up where they are read, so rules see through equations; what must stay a name is a leaf.
+Bound indices that walk the same dimension get one name, so equal sums are equal terms.
+
+What a mask protects stays behind it: a guarded expression with a subscript that is not a bare index
+is one leaf together with its guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from tensorc.ir import constants
+from tensorc.ir.dtypes import F32, F64, INTEGER, DType, value_of
+from tensorc.ir.functions import MAX, MIN, SUM
+from tensorc.ir.node import Node, children, postorder, rebuild
+from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.print_tensor import show
+from tensorc.ir.rounding import LARGEST
+from tensorc.ir.tensor import (
+    Apply,
+    Cast,
+    Equation,
+    Expr,
+    Literal,
+    Position,
+    Program,
+    Read,
+    Reduce,
+    Round,
+    Select,
+    free_indices,
+    value_type,
+)
+from tensorc.passes.egraph import Facts
+from tensorc.passes.exponentials import EXPONENTIALS, arguments
+from tensorc.passes.terms import (
+    YES,
+    Call,
+    Choice,
+    Gather,
+    Leaf,
+    Mul,
+    Rounded,
+    Term,
+    add,
+    call,
+    fold,
+    mul,
+    neg,
+)
+
+Names = Mapping[str, str]  # index names here to index names of the term
+_FOLDS = {SUM: "Sum", MAX: "Max", MIN: "Min"}
+LOG2E = Leaf("log2(e)")
+
+
+@dataclass
+class Encoded:
+    """A program's equations as terms, with what the leaves are. `kept`: equations that stand as
+    they are; `extents`: those of indices, gathered ones included; `reads`: forms that reads took;
+    `gathers`: the read that a gathered row stands for, by index name."""
+
+    program: Program
+    dtype: DType
+    roots: list[tuple[Equation, Term]] = field(default_factory=list[tuple[Equation, Term]])
+    leaves: dict[str, Expr] = field(default_factory=dict[str, Expr])
+    constants: set[str] = field(default_factory=set[str])
+    permutations: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    extents: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
+    reads: dict[Read, set[Read]] = field(default_factory=dict[Read, set[Read]])
+    gathers: dict[str, list[tuple[Read, int]]] = field(
+        default_factory=dict[str, list[tuple[Read, int]]]
+    )
+
+    def facts(self) -> Facts:
+        """What the e-graph is told of the leaves."""
+        free = {name: free_indices(expr) for name, expr in self.leaves.items()}
+        terms = [term for _, term in self.roots]
+        known = frozenset(self.constants), frozenset(self.permutations)
+        return Facts({LOG2E.name: frozenset(), **free}, *known, arguments(terms))
+
+
+class Unsuitable(Exception):
+    """The program has something that terms cannot say; it stays as it is."""
+
+
+def encode(program: Program, sizes: Mapping[str, int]) -> Encoded:
+    """A canonical program as terms. `sizes`: the extents of this compile, which decide whether a
+    constant is known to be positive. Unsuitable: leave the program alone."""
+    kept: set[str] = set()
+    while True:
+        made = _Encoder(program, sizes, kept).encoded()
+        still = _names_in_leaves(made) - {item.tensor.name for item, _ in made.roots}
+        if not still:
+            return made
+        kept |= still
+
+
+def _names_in_leaves(made: Encoded) -> set[str]:
+    """The program's own names that leaves read."""
+    own = {item.tensor.name for item in made.program.equations}
+    reads = (item for item in postorder(made.leaves.values()) if isinstance(item, Read))
+    return {item.tensor.name for item in reads} & own
+
+
+def _main_type(program: Program) -> DType:
+    types = {value_type(equation.body) for equation in program.equations}
+    return F64 if F64 in types and F32 not in types else F32
+
+
+class _Encoder:
+    def __init__(self, program: Program, sizes: Mapping[str, int], kept: set[str]) -> None:
+        self.sizes = sizes
+        self.made = Encoded(program, _main_type(program), extents=dict(program.extents))
+        opened = (item for item in _openable(program, self.made.dtype))
+        self.opened = {item.tensor.name: item for item in opened if item.tensor.name not in kept}
+        self.shifts = _shifts(program)
+        self.alike = _alike(program)
+        self.memo: dict[tuple[Expr, tuple[tuple[str, str], ...]], Term] = {}
+        self.tables = {item.tensor.name: item for item in program.tables}
+        self.rows: dict[str, tuple[Leaf, Polynomial]] = {}  # subscript, extent of gathered indices
+
+    def encoded(self) -> Encoded:
+        """Every equation that is not opened up where it is read."""
+        for equation in self.made.program.equations:
+            if equation.tensor.name not in self.opened:
+                names = {index: index for index in equation.indices}
+                self.made.roots.append((equation, self.root(equation.body, names)))
+        return self.made
+
+    def root(self, body: Expr, names: Names) -> Term:
+        match body:
+            case Round(dtype, arg) if dtype.floating and value_type(arg) is self.made.dtype:
+                return Rounded(dtype.name, self.term(arg, names))
+            case Round(_, arg):
+                return self.leaf(arg, names)
+            case _:
+                return self.term(body, names)
+
+    def term(self, expr: Expr, names: Names) -> Term:
+        """The term of an expression whose indices are called by `names`."""
+        used = {name: names[name] for name in free_indices(expr)}
+        key = (expr, tuple(sorted(used.items())))
+        if key not in self.memo:
+            self.memo[key] = self.encode(expr, used)
+        return self.memo[key]
+
+    def encode(self, expr: Expr, names: Names) -> Term:
+        if constants.closed(expr) and (value_type(expr).weak or isinstance(expr, Cast)):
+            return self.constant(expr)
+        if value_type(expr) is not self.made.dtype:
+            return self.leaf(expr, names)
+        match expr:
+            case Read(tensor, subscripts) if tensor.name in self.opened:
+                equation = self.opened[tensor.name]
+                inner = {
+                    index: names[sub.index]
+                    for index, sub in zip(equation.indices, subscripts, strict=True)
+                    if isinstance(sub, Position)
+                }
+                return self.root(equation.body, inner)
+            case Read():
+                return self.gathered(expr, names)
+            case Apply():
+                return self.applied(expr, names)
+            case Select(condition, yes, no) if not _protected(yes, no):
+                args = (self.operand(arg, names) for arg in (yes, no))
+                return Choice(self.condition(condition, names), *args)
+            case Cast(_, arg) if value_type(arg) is self.made.dtype:
+                return self.term(arg, names)
+            case Reduce():
+                return self.reduced(expr, names)
+            case _:
+                return self.leaf(expr, names)
+
+    def condition(self, expr: Expr, names: Names) -> Term:
+        """A comparison of terms; any other condition is a leaf."""
+        if isinstance(expr, Apply) and expr.function.name in COMPARISONS:
+            types = [value_type(arg) for arg in expr.args]
+            if self.made.dtype in types and all(t is self.made.dtype or t.weak for t in types):
+                args = (self.operand(arg, names) for arg in expr.args)
+                return call(expr.function.name, *args)
+        return self.leaf(expr, names)
+
+    def operand(self, expr: Expr, names: Names) -> Term:
+        """An operand that meets the program's type."""
+        dtype = value_type(expr)
+        if dtype is self.made.dtype or constants.closed(expr) and dtype.weak:
+            return self.term(expr, names)
+        return self.leaf(Cast(self.made.dtype, expr), names)
+
+    def applied(self, expr: Apply, names: Names) -> Term:
+        args = expr.args
+        match expr.function.name:
+            case "max" if expr in self.shifts:
+                return call("shift", self.operand(args[0], names))
+            case "add" | "mul" | "sub" | "neg" | "div" | "max" | "min" as name:
+                return _arithmetic(name, [self.operand(arg, names) for arg in args])
+            case "pow" if args[1] is _TWO:
+                return mul([self.operand(args[0], names)] * 2)
+            case name if len(args) <= 2 and name in _FUNCTIONS:
+                return call(name, *(self.operand(arg, names) for arg in args))
+            case _:
+                return self.leaf(expr, names)
+
+    def reduced(self, expr: Reduce, names: Names) -> Term:
+        """A sum, maximum or minimum in the program's type; any other reduction is a leaf."""
+        kind, own = _FOLDS.get(expr.reducer), self.made.dtype
+        if kind is None or value_type(expr.body) is not own or expr.dtype not in (None, own):
+            return self.leaf(expr, names)
+        if expr.where is not None and _protected(expr.body):
+            return self.leaf(expr, names)
+        inner = {**names, **self.bound(expr, names)}
+        where = YES if expr.where is None else self.leaf(expr.where, inner)
+        body = self.term(expr.body, inner)
+        return fold(kind, [inner[index] for index in expr.indices], body, where)
+
+    def bound(self, expr: Reduce, names: Names) -> Names:
+        """One name for the indices that walk one dimension, where nothing is captured."""
+        inside = free_indices(expr.body) | (free_indices(expr.where) if expr.where else set())
+        taken = {names[index] for index in inside - set(expr.indices)}
+        taken |= self.sums_inside(expr) if expr.reducer is SUM else set()
+        chosen: dict[str, str] = {}
+        for index in expr.indices:
+            free = [name for name in self.alike[index] if name not in taken]
+            chosen[index] = free[0] if free else self.fresh(index)
+            taken.add(chosen[index])
+        return chosen
+
+    def sums_inside(self, expr: Reduce) -> set[str]:
+        """Names that sums among the factors of this one bind: those sums may be opened."""
+        found: set[str] = set()
+        waiting: list[Expr] = [expr.body]
+        while waiting:
+            match waiting.pop():
+                case Apply(function, args) if function.name in ("mul", "div", "neg"):
+                    waiting.extend(args[:1] if function.name == "div" else args)
+                case Read(tensor, _) if tensor.name in self.opened:
+                    body = self.opened[tensor.name].body
+                    waiting.append(body.arg if isinstance(body, Round) else body)
+                case Reduce(reducer, indices, body, _, _) if reducer is SUM:
+                    found |= {self.alike[index][0] for index in indices} | set(indices)
+                    waiting.append(body)
+                case _:
+                    pass
+        return found
+
+    def fresh(self, index: str) -> str:
+        number = 2
+        while f"{index}_{number}" in self.made.extents:
+            number += 1
+        name = f"{index}_{number}"
+        self.made.extents[name] = self.made.extents[index]
+        self.alike[name] = self.alike[index]
+        self.alike[index].append(name)
+        return name
+
+    def gathered(self, expr: Read, names: Names) -> Term:
+        """A row picked by data is the row, gathered; any other read is a leaf."""
+        data = [n for n, sub in enumerate(expr.subscripts) if _holds_data(sub)]
+        plain = [sub for sub in expr.subscripts if isinstance(sub, Position)]
+        if len(data) != 1 or len({*plain}) + 1 != len(expr.subscripts):
+            return self.leaf(expr, names)
+        axis = data[0]
+        at = self.leaf(expr.subscripts[axis], names)
+        index = self.gathered_index(expr, axis, at)
+        subscripts = list(expr.subscripts)
+        subscripts[axis] = Position(index)
+        self.made.gathers.setdefault(index, []).append((expr, axis))
+        row = Read(expr.tensor, tuple(subscripts))
+        return Gather(index, at, self.leaf(row, {**names, index: index}))
+
+    def gathered_index(self, expr: Read, axis: int, at: Leaf) -> str:
+        """The index of the rows: one for each subscript and extent."""
+        size = expr.tensor.shape[axis]
+        name = f"{expr.tensor.name}_{axis}"
+        for known, where in self.rows.items():
+            if where == (at, size):
+                return known
+        while name in self.made.extents:
+            name += "_"
+        self.made.extents[name] = size
+        self.rows[name] = (at, size)
+        permuted = self.permuted(self.made.leaves[at.name])
+        if permuted is not None:
+            self.made.permutations.add((at.name, permuted))
+        return name
+
+    def permuted(self, at: Expr) -> str | None:
+        """The index that a read of a constant table permutes, or None."""
+        if not isinstance(at, Read) or at.tensor.name not in self.tables or len(at.subscripts) != 1:
+            return None
+        values = [constants.fold(value, {}) for value in self.tables[at.tensor.name].values]
+        (subscript,) = at.subscripts
+        whole = set(values) == set(range(len(values)))
+        return subscript.index if whole and isinstance(subscript, Position) else None
+
+    def constant(self, expr: Expr) -> Term:
+        """An exact number, or a leaf for one that is irrational or depends on sizes."""
+        number = constants.fold(expr, {})
+        if isinstance(number, Fraction) and number.denominator < 1 << 64:
+            return Mul(number, ())
+        term = self.leaf(expr, {})
+        value = constants.fold(expr, self.sizes)
+        if isinstance(value, Fraction) and value > 0:
+            self.made.constants.add(term.name)
+        return term
+
+    def leaf(self, expr: Expr, names: Names) -> Leaf:
+        """A leaf that stands for `expr` under the term's index names."""
+        here = renamed(expr, names, self.made.reads)
+        text = show(here).replace('"', "'")
+        name = f"?{text}" if value_type(here).name == "bool" else text
+        while self.made.leaves.setdefault(name, here) is not here:
+            name += "'"
+        return Leaf(name)
+
+
+_FUNCTIONS = frozenset(
+    "exp exp2 log log2 sqrt rsqrt sin cos tanh sigmoid erf expm1 log1p abs sign floor ceil round pow"
+    .split()
+)  # fmt: skip
+COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_TWO = Literal(Fraction(2), INTEGER)
+
+
+def _arithmetic(name: str, args: list[Term]) -> Term:
+    match name:
+        case "add":
+            return add(args)
+        case "mul":
+            return mul(args)
+        case "sub":
+            return add([args[0], neg(args[1])])
+        case "neg":
+            return neg(args[0])
+        case "div":
+            return mul([args[0], call("recip", args[1])])
+        case _:
+            found = args[0]
+            for arg in args[1:]:
+                found = Call(name, (found, arg))
+            return found
+
+
+def _openable(program: Program, dtype: DType) -> Iterable[Equation]:
+    """Names that stand for their bodies: no outputs, of the program's type, and read only under
+    distinct bare indices."""
+    outputs = {item.tensor.name for item in program.outputs}
+    plain = {item.tensor.name: True for item in program.equations}
+    for item in postorder(equation.body for equation in program.equations):
+        if isinstance(item, Read) and item.tensor.name in plain:
+            names = {sub.index for sub in item.subscripts if isinstance(sub, Position)}
+            plain[item.tensor.name] &= len(names) == len(item.subscripts)
+    for equation in program.equations:
+        body, tensor = equation.body, equation.tensor
+        inside = body.arg if isinstance(body, Round) else body
+        fits = value_of(tensor.dtype) is dtype and value_type(inside) is dtype
+        if tensor.name not in outputs and plain[tensor.name] and fits:
+            yield equation
+
+
+def _shifts(program: Program) -> set[Expr]:
+    """Maxima kept finite that are only ever subtracted before an exponential, or added to the
+    logarithm of a sum of such: there any finite value may stand for an infinite one."""
+    parents: dict[Node, list[Node]] = {}
+    for item in postorder(equation.body for equation in program.equations):
+        for part in item.args if isinstance(item, Apply) else children(item):
+            parents.setdefault(part, []).append(item)
+    found: set[Expr] = set()
+    for item in parents:
+        if _finite_maximum(item) and all(_shifting(up, item, parents) for up in parents[item]):
+            assert isinstance(item, Apply)
+            found.add(item)
+    roots = {equation.body for equation in program.equations}
+    return found - roots
+
+
+def _finite_maximum(item: Node) -> bool:
+    """max(max[...](x), the lowest finite number)."""
+    match item:
+        case Apply(function, (Reduce(reducer, _, _, _, _), Literal(value, _))):
+            lowest = (-Fraction(LARGEST[F32]), -Fraction(LARGEST[F64]))
+            return function.name == "max" and reducer is MAX and value in lowest
+        case _:
+            return False
+
+
+def _shifting(up: Node, item: Node, parents: Mapping[Node, list[Node]]) -> bool:
+    match up:
+        case Apply(function, (_, second)) if function.name == "sub" and second is item:
+            uses = parents.get(up, [])
+            return bool(uses) and all(
+                isinstance(use, Apply) and use.function.name in EXPONENTIALS for use in uses
+            )
+        case Apply(function, (first, Apply(log, _))) if function.name == "add" and first is item:
+            return log.name == "log"
+        case _:
+            return False
+
+
+def _alike(program: Program) -> dict[str, list[str]]:
+    """For each index those that walk the same dimension of some tensor, in order of appearance."""
+    group = {name: name for name, _ in program.extents}
+
+    def top(name: str) -> str:
+        while group.setdefault(name, name) != name:
+            name = group[name]
+        return name
+
+    def meet(tensor: str, axis: int, index: str) -> None:
+        group[top(index)] = top(f"{tensor} {axis}")
+
+    for equation in program.equations:
+        for axis, index in enumerate(equation.indices):
+            meet(equation.tensor.name, axis, index)
+        for item in postorder([equation.body]):
+            if isinstance(item, Read):
+                for axis, sub in enumerate(item.subscripts):
+                    if isinstance(sub, Position):
+                        meet(item.tensor.name, axis, sub.index)
+    names = [name for name, _ in program.extents]
+    size = program.extent_of
+    return {
+        name: [other for other in names if top(other) == top(name) and size[other] is size[name]]
+        for name in names
+    }
+
+
+def _protected(*exprs: Expr) -> bool:
+    """Whether a guard may keep one of these from leaving a tensor."""
+    return any(
+        isinstance(item, Read) and any(not isinstance(sub, Position) for sub in item.subscripts)
+        for item in postorder(exprs)
+    )
+
+
+def _holds_data(expr: Expr) -> bool:
+    return any(isinstance(item, Read) for item in postorder([expr]))
+
+
+def renamed(expr: Expr, names: Names, reads: dict[Read, set[Read]]) -> Expr:
+    """`expr` with its free indices under other names; every read is noted with its new form."""
+    match expr:
+        case Position(index):
+            return Position(names.get(index, index))
+        case Reduce(_, indices, _, _, _):
+            inner = {old: new for old, new in names.items() if old not in indices}
+            caught = {inner[name] for name in free_indices(expr) if name in inner}
+            if caught & set(indices) and not expr.reducer.keeps:
+                raise Unsuitable(f"{show(expr)} would capture an index")
+            return rebuild(expr, lambda item: _renamed(item, inner, reads))
+        case _:
+            made = rebuild(expr, lambda item: _renamed(item, names, reads))
+            if isinstance(expr, Read) and isinstance(made, Read):
+                reads.setdefault(expr, set()).add(made)
+            return made
+
+
+def _renamed(item: Node, names: Names, reads: dict[Read, set[Read]]) -> Node:
+    return renamed(item, names, reads) if isinstance(item, Expr) else item

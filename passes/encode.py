@@ -11,16 +11,18 @@ is one leaf together with its guard.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tensorc.ir import constants
 from tensorc.ir.dtypes import F32, F64, INTEGER, DType, value_of
-from tensorc.ir.functions import MAX, MIN, SUM
+from tensorc.ir.functions import ANY, MAX, MIN, SUM
 from tensorc.ir.node import Node, children, postorder, rebuild
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.print_tensor import show
+from tensorc.ir.ranges import Ranges, Verdict
 from tensorc.ir.rounding import LARGEST
 from tensorc.ir.tensor import (
     Apply,
@@ -47,6 +49,7 @@ from tensorc.passes.terms import (
     Leaf,
     Mul,
     Rounded,
+    Some,
     Term,
     add,
     call,
@@ -123,6 +126,7 @@ class _Encoder:
         self.shifts = _shifts(program)
         self.alike = _alike(program)
         self.memo: dict[tuple[Expr, tuple[tuple[str, str], ...]], Term] = {}
+        self.known_in_range: dict[Read, bool] = {}
         self.tables = {item.tensor.name: item for item in program.tables}
         self.rows: dict[str, tuple[Leaf, Polynomial]] = {}  # subscript, extent of gathered indices
 
@@ -131,17 +135,14 @@ class _Encoder:
         for equation in self.made.program.equations:
             if equation.tensor.name not in self.opened:
                 names = {index: index for index in equation.indices}
-                self.made.roots.append((equation, self.root(equation.body, names)))
+                body = equation.body.arg if isinstance(equation.body, Round) else equation.body
+                self.made.roots.append((equation, self.term(body, names)))
         return self.made
 
-    def root(self, body: Expr, names: Names) -> Term:
-        match body:
-            case Round(dtype, arg) if dtype.floating and value_type(arg) is self.made.dtype:
-                return Rounded(dtype.name, self.term(arg, names))
-            case Round(_, arg):
-                return self.leaf(arg, names)
-            case _:
-                return self.term(body, names)
+    def opened_body(self, body: Expr, names: Names) -> Term:
+        if isinstance(body, Round):
+            return Rounded(body.dtype.name, self.term(body.arg, names))
+        return self.term(body, names)
 
     def term(self, expr: Expr, names: Names) -> Term:
         """The term of an expression whose indices are called by `names`."""
@@ -164,12 +165,12 @@ class _Encoder:
                     for index, sub in zip(equation.indices, subscripts, strict=True)
                     if isinstance(sub, Position)
                 }
-                return self.root(equation.body, inner)
+                return self.opened_body(equation.body, inner)
             case Read():
                 return self.gathered(expr, names)
             case Apply():
                 return self.applied(expr, names)
-            case Select(condition, yes, no) if not _protected(yes, no):
+            case Select(condition, yes, no) if not self.protected(yes, no):
                 args = (self.operand(arg, names) for arg in (yes, no))
                 return Choice(self.condition(condition, names), *args)
             case Cast(_, arg) if value_type(arg) is self.made.dtype:
@@ -180,7 +181,11 @@ class _Encoder:
                 return self.leaf(expr, names)
 
     def condition(self, expr: Expr, names: Names) -> Term:
-        """A comparison of terms; any other condition is a leaf."""
+        """A comparison of terms, whether a condition holds anywhere; any other is a leaf."""
+        if isinstance(expr, Reduce) and expr.reducer is ANY and expr.where is None:
+            inner = {**names, **self.bound(expr, names)}
+            indices = sorted(inner[index] for index in expr.indices)
+            return Some(tuple(indices), self.condition(expr.body, inner))
         if isinstance(expr, Apply) and expr.function.name in COMPARISONS:
             types = [value_type(arg) for arg in expr.args]
             if self.made.dtype in types and all(t is self.made.dtype or t.weak for t in types):
@@ -209,12 +214,37 @@ class _Encoder:
             case _:
                 return self.leaf(expr, names)
 
+    def protected(self, *exprs: Expr) -> bool:
+        """Whether a guard may keep a read in these from leaving its tensor."""
+        reads = (item for item in postorder(exprs) if isinstance(item, Read))
+        return not all(map(self.in_range, reads))
+
+    def in_range(self, read: Read) -> bool:
+        """Whether a read is in range wherever its indices are, whatever guards say."""
+        if read not in self.known_in_range:
+            pairs = zip(read.subscripts, read.tensor.shape, strict=True)
+            self.known_in_range[read] = all(itertools.starmap(self.stays, pairs))
+        return self.known_in_range[read]
+
+    def stays(self, subscript: Expr, limit: Polynomial) -> bool:
+        program = self.made.program
+        if isinstance(subscript, Position) and program.extent_of[subscript.index] is limit:
+            return True
+        ranges = Ranges(program.extent_of, free_indices(subscript))
+        if ranges.judge(subscript, limit).verdict is Verdict.PROVED:
+            return True
+        value = ranges.integers.polynomial(subscript)
+        return any(
+            not item.guards and item.value is value and item.limit is limit
+            for item in program.conditions
+        )
+
     def reduced(self, expr: Reduce, names: Names) -> Term:
         """A sum, maximum or minimum in the program's type; any other reduction is a leaf."""
         kind, own = _FOLDS.get(expr.reducer), self.made.dtype
         if kind is None or value_type(expr.body) is not own or expr.dtype not in (None, own):
             return self.leaf(expr, names)
-        if expr.where is not None and _protected(expr.body):
+        if expr.where is not None and self.protected(expr.body):
             return self.leaf(expr, names)
         inner = {**names, **self.bound(expr, names)}
         where = YES if expr.where is None else self.leaf(expr.where, inner)
@@ -306,6 +336,16 @@ class _Encoder:
         number = constants.fold(expr, {})
         if isinstance(number, Fraction) and number.denominator < 1 << 64:
             return Mul(number, ())
+        match expr:
+            case Apply(function, (Literal(value, _),)) if function.name == "log" and value == 2:
+                return call("recip", LOG2E)
+            case Apply(function, args) if function.name in ("mul", "div", "neg"):
+                return _arithmetic(function.name, [self.constant(arg) for arg in args])
+            case _:
+                return self.size_constant(expr)
+
+    def size_constant(self, expr: Expr) -> Term:
+        """A leaf for a constant that is irrational or depends on sizes."""
         term = self.leaf(expr, {})
         value = constants.fold(expr, self.sizes)
         if isinstance(value, Fraction) and value > 0:
@@ -431,14 +471,6 @@ def _alike(program: Program) -> dict[str, list[str]]:
         name: [other for other in names if top(other) == top(name) and size[other] is size[name]]
         for name in names
     }
-
-
-def _protected(*exprs: Expr) -> bool:
-    """Whether a guard may keep one of these from leaving a tensor."""
-    return any(
-        isinstance(item, Read) and any(not isinstance(sub, Position) for sub in item.subscripts)
-        for item in postorder(exprs)
-    )
 
 
 def _holds_data(expr: Expr) -> bool:

@@ -31,7 +31,7 @@ _COMPARE: dict[str, np.ufunc] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
-_LOG2E = 1.4426950408889634
+LOG2E_VALUE = 1.4426950408889634
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _leaf(
     if permuted is not None:
         shadow = (rng.permutation(shape[0]) + 0.5) / shape[0]
     elif name in facts.constants:
-        shadow = np.asarray(_LOG2E if name.startswith("log2(e") else 0.25 + float(shadow))
+        shadow = np.asarray(LOG2E_VALUE if name.startswith("log2(e") else 0.25 + float(shadow))
     elif seed % 2:
         shadow = np.sort(shadow.ravel()).reshape(shape) - 0.4
     else:

@@ -150,10 +150,12 @@ class Facts:
 
 @dataclass(frozen=True)
 class Limits:
-    """Counts that end a run: single steps, and rows after the next step at the last growth."""
+    """Counts that end a run: single steps, rows after the next step at the last growth, and
+    matches in one step."""
 
     steps: int = 16
-    rows: int = 6000
+    rows: int = 4000
+    matches: int = 20000
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,9 @@ def _loop(engine: Any, limits: Limits, fired: dict[str, int]) -> str:
             fired[name] = fired.get(name, 0) + count
         if not report.updated:
             return ""
+        matches = sum(report.num_matches_per_rule.values())
+        if matches > limits.matches:
+            return f"stopped after {matches} matches in one step"
         _run(engine, "(run-schedule (saturate (run analysis)))")
         now = _rows(engine)
         before, growth = now, max(1.0, now / max(before, 1))
@@ -324,6 +329,8 @@ class _Reader:
         raw: dict[Any, list[tuple[str, tuple[Any, ...], tuple[Any, ...]]]] = {}
         for operator in OPERATORS:
             for row in self.functions[operator].rows:
+                if row.subsumed:
+                    continue
                 data, args = self.parts(operator, row.inputs)
                 raw.setdefault(row.output, []).append((operator, data, args))
         for nodes in raw.values():

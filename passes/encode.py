@@ -173,7 +173,7 @@ class _Encoder:
             case Select(condition, yes, no) if not self.protected(yes, no):
                 args = (self.operand(arg, names) for arg in (yes, no))
                 return Choice(self.condition(condition, names), *args)
-            case Cast(_, arg) if value_type(arg) is self.made.dtype:
+            case Cast(dtype, arg) if dtype is self.made.dtype is value_type(arg):
                 return self.term(arg, names)
             case Reduce():
                 return self.reduced(expr, names)
@@ -333,6 +333,8 @@ class _Encoder:
 
     def constant(self, expr: Expr) -> Term:
         """An exact number, or a leaf for one that is irrational or depends on sizes."""
+        if isinstance(expr, Cast) and expr.dtype is self.made.dtype and value_type(expr.arg).weak:
+            return self.constant(expr.arg)
         number = constants.fold(expr, {})
         if isinstance(number, Fraction) and number.denominator < 1 << 64:
             return Mul(number, ())

@@ -268,6 +268,8 @@ def _mix(values: Array, seed: int) -> Array:
 def agree(a: Value, b: Value) -> bool | None:
     """Whether two values are equal; None where they have no field in common."""
     _, (left, right) = align([a, b])
+    if left.shadow.dtype == bool and right.shadow.dtype == bool:
+        return bool((left.shadow == right.shadow).all())
     known = False
     finite = np.isfinite(left.shadow) & np.isfinite(right.shadow)
     for level in range(len(PRIMES)):

@@ -29,6 +29,10 @@ def _nested_product(chooser: Chooser) -> Term:
     return mul([inner, any_leaf(chooser, "z")], pick(chooser, (Fraction(1), Fraction(3))))
 
 
+def _number_times(chooser: Chooser) -> Term:
+    return Mul(ratio(chooser), (Mul(ratio(chooser), ()), any_leaf(chooser, "z")))
+
+
 def _sum_in_product(chooser: Chooser) -> Term:
     return mul([add([any_leaf(chooser, "a"), any_leaf(chooser, "b")]), any_leaf(chooser, "z")])
 
@@ -154,9 +158,17 @@ def _of_something_bound(chooser: Chooser) -> Term:
 
 FLATTEN_PRODUCT = Rule(
     "flatten-product", "x (y z) = x y z", Kind.REASSOCIATING,
-    f"(= t (Mul q ms)) {member('x', 'ms')} (= x (Mul r ns))",
+    f"(= t (Mul q ms)) {member('x', 'ms')} (= x (Mul r ns)) (> (multiset-length ns) 0)",
     "(Mul (* q r) (multiset-sum (multiset-remove ms x) ns))",
     _nested_product, _sum_in_product,
+)  # fmt: skip
+
+ABSORB_NUMBER = Rule(
+    "absorb-number", "q (r) x = (q r) x, where r is a number", Kind.REASSOCIATING,
+    f"(= t (Mul q ms)) {member('x', 'ms')} (= x (Mul r none)) (= 0 (multiset-length none))",
+    "(Mul (* q r) (multiset-remove ms x))",
+    _number_times, _nested_product,
+    "(subsume (Mul q ms))",
 )  # fmt: skip
 
 FLATTEN_SUM = Rule(
@@ -280,6 +292,6 @@ def add_of_one(chooser: Chooser) -> Term:
 
 
 RULES = (
-    BARE_PRODUCT, BARE_SUM, FLATTEN_PRODUCT, FLATTEN_SUM, PULL_NUMBER, PULL_FACTOR, MERGE_SUMS,
+    BARE_PRODUCT, BARE_SUM, ABSORB_NUMBER, FLATTEN_PRODUCT, FLATTEN_SUM, PULL_NUMBER, PULL_FACTOR, MERGE_SUMS,
     OPEN_SUM, SUM_OF_SAME, SPLIT_SUMMAND, JOIN_SUMS, FACTOR, FACTOR_NUMBER, COLLECT,
 )  # fmt: skip

@@ -126,7 +126,11 @@ def key(term: Term) -> str:
 
 
 def mul(args: Iterable[Term], factor: Fraction = ONE) -> Term:
-    """The product in order; one bare argument is itself."""
+    """The product in order, its numbers in the factor; one bare argument is itself."""
+    args = list(args)
+    for arg in args:
+        factor *= arg.factor if isinstance(arg, Mul) and not arg.args else 1
+    args = [arg for arg in args if not isinstance(arg, Mul) or arg.args]
     ordered = tuple(sorted(args, key=key))
     return ordered[0] if len(ordered) == 1 and factor == 1 else Mul(factor, ordered)
 

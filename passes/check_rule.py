@@ -41,7 +41,9 @@ def fire(rule: Rule, term: Term, seed: int) -> Firing:
     clashes = unknown = draws = 0
     for number in range(DRAWS):
         try:
-            values = draw(sorted({*names, *leaves([term])}), facts, SIZES, seed * DRAWS + number, logs=True)
+            values = draw(
+                sorted({*names, *leaves([term])}), facts, SIZES, seed * DRAWS + number, logs=True
+            )
             found, open_nodes = disagreements(graph, values)
         except Undefined:
             continue

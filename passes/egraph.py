@@ -10,7 +10,7 @@ egglog is not typed in full and its serialised form is not public: `Graph` is wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -133,6 +133,7 @@ ANALYSES = """
 (rule ((= t (F1 "exp2" x)) (= one (nonpos x))) ((set (unit t) 1)) :ruleset analysis)
 """
 
+_ANALYSE = "(run-schedule (saturate (run analysis)))"
 OPERATORS = ("Leaf", "Yes", "Mul", "Add", "Sum", "Max", "Min", "Some", "F1", "F2", "Sel", "Rnd",
              "Gat")  # fmt: skip
 
@@ -181,18 +182,25 @@ class Graph:
     fired: Mapping[str, int] = field(default_factory=dict[str, int])
     rows: int = 0
     note: str = ""
+    source: Graph | None = None  # before any rule
 
 
 def saturate(terms: Sequence[Term], facts: Facts, rules: str, limits: Limits) -> Graph:
     """Every form of `terms` that `rules` (egglog text) reach within `limits`."""
-    from egglog import bindings
-
-    engine: Any = bindings.EGraph()
+    engine = _engine()
     _run(engine, LANGUAGE + ANALYSES + rules)
     _run(engine, "\n".join(_insertions(terms, facts)))
     fired: dict[str, int] = {}
+    _run(engine, _ANALYSE)
+    source = _Reader(engine).graph(len(terms), {}, "")
     note = _loop(engine, limits, fired)
-    return _Reader(engine).graph(len(terms), fired, note)
+    return replace(_Reader(engine).graph(len(terms), fired, note), source=source)
+
+
+def _engine() -> Any:
+    from egglog import bindings
+
+    return bindings.EGraph()
 
 
 def _run(engine: Any, text: str) -> Any:
@@ -201,7 +209,6 @@ def _run(engine: Any, text: str) -> Any:
 
 def _loop(engine: Any, limits: Limits, fired: dict[str, int]) -> str:
     """Steps until nothing changes or the next one might pass the limit; says which."""
-    _run(engine, "(run-schedule (saturate (run analysis)))")
     before = _rows(engine)
     growth = 1.0
     for _ in range(limits.steps):
@@ -215,7 +222,7 @@ def _loop(engine: Any, limits: Limits, fired: dict[str, int]) -> str:
         matches = sum(report.num_matches_per_rule.values())
         if matches > limits.matches:
             return f"stopped after {matches} matches in one step"
-        _run(engine, "(run-schedule (saturate (run analysis)))")
+        _run(engine, _ANALYSE)
         now = _rows(engine)
         before, growth = now, max(1.0, now / max(before, 1))
     return f"stopped after {limits.steps} steps"
@@ -349,10 +356,11 @@ class _Reader:
             for row in self.functions["free"].rows
             if row.inputs[0] in number
         }
-        marked = (self.marked(name, number) for name in ("nonpos", "constant", "sanctioned"))
+        nonpos, constants = self.marked("nonpos", number), self.marked("constant", number)
+        sanctioned = self.marked("sanctioned", number)
         count = sum(map(len, classes.values()))
         tops_ = tuple(number[top] for top in tops)
-        return Graph(classes, tops_, free, *marked, fired, count, note)
+        return Graph(classes, tops_, free, nonpos, constants, sanctioned, fired, count, note)
 
     def marked(self, function: str, number: Mapping[Any, int]) -> frozenset[int]:
         rows = self.functions[function].rows
@@ -361,7 +369,9 @@ class _Reader:
     def names(self, value: Any) -> tuple[str, ...]:
         return tuple(sorted(map(self.engine.value_to_string, self.engine.value_to_set(value))))
 
-    def parts(self, operator: str, inputs: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def parts(
+        self, operator: str, inputs: Sequence[Any]
+    ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """(data, argument classes) of a row."""
         text = self.engine.value_to_string
         match operator:
@@ -380,7 +390,10 @@ class _Reader:
                 return (), tuple(inputs)
 
 
-def _numbered(raw: Mapping[Any, Sequence[tuple[str, Any, tuple[Any, ...]]]], tops: Sequence[Any]):
+def _numbered(
+    raw: Mapping[Any, Sequence[tuple[str, Any, tuple[Any, ...]]]], tops: Sequence[Any]
+) -> dict[Any, int]:
+    """Classes by number, in order of appearance from the roots."""
     number: dict[Any, int] = {}
     waiting = list(reversed(tops))
     while waiting:

@@ -12,18 +12,17 @@ is one leaf together with its guard.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tensorc.ir import constants
-from tensorc.ir.dtypes import F32, F64, INTEGER, DType, value_of
+from tensorc.ir.dtypes import F32, F64, INTEGER, DType
 from tensorc.ir.functions import ANY, MAX, MIN, SUM
-from tensorc.ir.node import Node, children, postorder, rebuild
+from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.print_tensor import show
 from tensorc.ir.ranges import Ranges, Verdict
-from tensorc.ir.rounding import LARGEST
 from tensorc.ir.tensor import (
     Apply,
     Cast,
@@ -40,7 +39,9 @@ from tensorc.ir.tensor import (
     value_type,
 )
 from tensorc.passes.egraph import Facts
-from tensorc.passes.exponentials import EXPONENTIALS, arguments
+from tensorc.passes.exponentials import arguments
+from tensorc.passes.openings import alike, openable, shifts
+from tensorc.passes.renaming import Names, renamed
 from tensorc.passes.terms import (
     YES,
     Call,
@@ -58,7 +59,6 @@ from tensorc.passes.terms import (
     neg,
 )
 
-Names = Mapping[str, str]  # index names here to index names of the term
 _FOLDS = {SUM: "Sum", MAX: "Max", MIN: "Min"}
 LOG2E = Leaf("log2(e)")
 
@@ -89,10 +89,6 @@ class Encoded:
         return Facts({LOG2E.name: frozenset(), **free}, *known, arguments(terms))
 
 
-class Unsuitable(Exception):
-    """The program has something that terms cannot say; it stays as it is."""
-
-
 def encode(program: Program, sizes: Mapping[str, int]) -> Encoded:
     """A canonical program as terms. `sizes`: the extents of this compile, which decide whether a
     constant is known to be positive. Unsuitable: leave the program alone."""
@@ -121,10 +117,10 @@ class _Encoder:
     def __init__(self, program: Program, sizes: Mapping[str, int], kept: set[str]) -> None:
         self.sizes = sizes
         self.made = Encoded(program, _main_type(program), extents=dict(program.extents))
-        opened = (item for item in _openable(program, self.made.dtype))
+        opened = (item for item in openable(program, self.made.dtype))
         self.opened = {item.tensor.name: item for item in opened if item.tensor.name not in kept}
-        self.shifts = _shifts(program)
-        self.alike = _alike(program)
+        self.shifts = shifts(program)
+        self.alike = alike(program)
         self.memo: dict[tuple[Expr, tuple[tuple[str, str], ...]], Term] = {}
         self.known_in_range: dict[Read, bool] = {}
         self.tables = {item.tensor.name: item for item in program.tables}
@@ -253,7 +249,9 @@ class _Encoder:
 
     def bound(self, expr: Reduce, names: Names) -> Names:
         """One name for the indices that walk one dimension, where nothing is captured."""
-        inside = free_indices(expr.body) | (free_indices(expr.where) if expr.where else set())
+        inside = free_indices(expr.body)
+        if expr.where is not None:
+            inside |= free_indices(expr.where)
         taken = {names[index] for index in inside - set(expr.indices)}
         taken |= self.sums_inside(expr) if expr.reducer is SUM else set()
         chosen: dict[str, str] = {}
@@ -365,8 +363,8 @@ class _Encoder:
 
 
 _FUNCTIONS = frozenset(
-    "exp exp2 log log2 sqrt rsqrt sin cos tanh sigmoid erf expm1 log1p abs sign floor ceil round pow"
-    .split()
+    "exp exp2 log log2 sqrt rsqrt sin cos tanh sigmoid erf expm1 log1p abs sign floor ceil round "
+    "pow".split()
 )  # fmt: skip
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 _TWO = Literal(Fraction(2), INTEGER)
@@ -391,111 +389,5 @@ def _arithmetic(name: str, args: list[Term]) -> Term:
             return found
 
 
-def _openable(program: Program, dtype: DType) -> Iterable[Equation]:
-    """Names that stand for their bodies: no outputs, of the program's type, and read only under
-    distinct bare indices."""
-    outputs = {item.tensor.name for item in program.outputs}
-    plain = {item.tensor.name: True for item in program.equations}
-    for item in postorder(equation.body for equation in program.equations):
-        if isinstance(item, Read) and item.tensor.name in plain:
-            names = {sub.index for sub in item.subscripts if isinstance(sub, Position)}
-            plain[item.tensor.name] &= len(names) == len(item.subscripts)
-    for equation in program.equations:
-        body, tensor = equation.body, equation.tensor
-        inside = body.arg if isinstance(body, Round) else body
-        fits = value_of(tensor.dtype) is dtype and value_type(inside) is dtype
-        if tensor.name not in outputs and plain[tensor.name] and fits:
-            yield equation
-
-
-def _shifts(program: Program) -> set[Expr]:
-    """Maxima kept finite that are only ever subtracted before an exponential, or added to the
-    logarithm of a sum of such: there any finite value may stand for an infinite one."""
-    parents: dict[Node, list[Node]] = {}
-    for item in postorder(equation.body for equation in program.equations):
-        for part in item.args if isinstance(item, Apply) else children(item):
-            parents.setdefault(part, []).append(item)
-    found: set[Expr] = set()
-    for item in parents:
-        if _finite_maximum(item) and all(_shifting(up, item, parents) for up in parents[item]):
-            assert isinstance(item, Apply)
-            found.add(item)
-    roots = {equation.body for equation in program.equations}
-    return found - roots
-
-
-def _finite_maximum(item: Node) -> bool:
-    """max(max[...](x), the lowest finite number)."""
-    match item:
-        case Apply(function, (Reduce(reducer, _, _, _, _), Literal(value, _))):
-            lowest = (-Fraction(LARGEST[F32]), -Fraction(LARGEST[F64]))
-            return function.name == "max" and reducer is MAX and value in lowest
-        case _:
-            return False
-
-
-def _shifting(up: Node, item: Node, parents: Mapping[Node, list[Node]]) -> bool:
-    match up:
-        case Apply(function, (_, second)) if function.name == "sub" and second is item:
-            uses = parents.get(up, [])
-            return bool(uses) and all(
-                isinstance(use, Apply) and use.function.name in EXPONENTIALS for use in uses
-            )
-        case Apply(function, (first, Apply(log, _))) if function.name == "add" and first is item:
-            return log.name == "log"
-        case _:
-            return False
-
-
-def _alike(program: Program) -> dict[str, list[str]]:
-    """For each index those that walk the same dimension of some tensor, in order of appearance."""
-    group = {name: name for name, _ in program.extents}
-
-    def top(name: str) -> str:
-        while group.setdefault(name, name) != name:
-            name = group[name]
-        return name
-
-    def meet(tensor: str, axis: int, index: str) -> None:
-        group[top(index)] = top(f"{tensor} {axis}")
-
-    for equation in program.equations:
-        for axis, index in enumerate(equation.indices):
-            meet(equation.tensor.name, axis, index)
-        for item in postorder([equation.body]):
-            if isinstance(item, Read):
-                for axis, sub in enumerate(item.subscripts):
-                    if isinstance(sub, Position):
-                        meet(item.tensor.name, axis, sub.index)
-    names = [name for name, _ in program.extents]
-    size = program.extent_of
-    return {
-        name: [other for other in names if top(other) == top(name) and size[other] is size[name]]
-        for name in names
-    }
-
-
 def _holds_data(expr: Expr) -> bool:
     return any(isinstance(item, Read) for item in postorder([expr]))
-
-
-def renamed(expr: Expr, names: Names, reads: dict[Read, set[Read]]) -> Expr:
-    """`expr` with its free indices under other names; every read is noted with its new form."""
-    match expr:
-        case Position(index):
-            return Position(names.get(index, index))
-        case Reduce(_, indices, _, _, _):
-            inner = {old: new for old, new in names.items() if old not in indices}
-            caught = {inner[name] for name in free_indices(expr) if name in inner}
-            if caught & set(indices) and not expr.reducer.keeps:
-                raise Unsuitable(f"{show(expr)} would capture an index")
-            return rebuild(expr, lambda item: _renamed(item, inner, reads))
-        case _:
-            made = rebuild(expr, lambda item: _renamed(item, names, reads))
-            if isinstance(expr, Read) and isinstance(made, Read):
-                reads.setdefault(expr, set()).add(made)
-            return made
-
-
-def _renamed(item: Node, names: Names, reads: dict[Read, set[Read]]) -> Node:
-    return renamed(item, names, reads) if isinstance(item, Expr) else item

@@ -31,6 +31,7 @@ _COMPARE: dict[str, np.ufunc] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
+Datum = Fraction | str | tuple[str, ...]  # what an operator has beside its arguments
 LOG2E_VALUE = 1.4426950408889634
 
 
@@ -90,7 +91,7 @@ def evaluate(terms: Sequence[Term], sample: Sample) -> list[Value]:
     return [known[term] for term in terms]
 
 
-def taken_apart(item: Term) -> tuple[str, tuple[object, ...], tuple[Term, ...]]:
+def taken_apart(item: Term) -> tuple[str, tuple[Datum, ...], tuple[Term, ...]]:
     """Operator, data and arguments of a term, as e-nodes have them."""
     match item:
         case Leaf(name):
@@ -115,9 +116,7 @@ def taken_apart(item: Term) -> tuple[str, tuple[object, ...], tuple[Term, ...]]:
             return "Gat", (index,), (at, arg)
 
 
-def compute(
-    operator: str, data: tuple[object, ...], args: Sequence[Value], sample: Sample
-) -> Value:
+def compute(operator: str, data: tuple[Datum, ...], args: Sequence[Value], sample: Sample) -> Value:
     """One operator on values."""
     match operator, data:
         case "Leaf", (str(name),):
@@ -129,7 +128,7 @@ def compute(
         case "Add", _:
             return fields.total(args)
         case "Sum" | "Max" | "Min" | "Some", (tuple() as names,):
-            over = [(str(name), sample.sizes[str(name)]) for name in names]
+            over = [(name, sample.sizes[name]) for name in names]
             return _fold(operator, args, over)
         case "F1", (str(name),):
             return _function(name, args[0], sample)
@@ -213,7 +212,7 @@ def disagreements(graph: Graph, sample: Sample) -> tuple[list[tuple[int, ENode, 
     pending = [(number, item) for number, items in graph.classes.items() for item in items]
     unknown = 0
     while pending and changed:
-        changed, left = False, []
+        changed, left = False, list[tuple[int, ENode]]()
         for number, item in pending:
             if any(arg not in values for arg in item.args):
                 left.append((number, item))

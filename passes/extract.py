@@ -2,11 +2,8 @@
 
 The problem is a choice of one node per needed class without cycles. CP-SAT solves it exactly; the
 start, and the fallback when it does not finish within its deterministic budget, is the better of a
-greedy choice and local search from it. A sum over a product is one node, a contraction, priced with
-its best order of factors.
-
-Numerics are a hard filter: no exponential whose argument is neither known to be at most 0 nor that
-of an exponential of the source.
+greedy choice and local search from it. What there is to choose from, and which forms numerics
+forbid, stands in `passes.prices`.
 """
 
 from __future__ import annotations
@@ -15,21 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from tensorc.ir.node import Node
-from tensorc.passes import costs
-from tensorc.passes.contraction_order import points
 from tensorc.passes.cp_sat import new_model, solve, total
 from tensorc.passes.egraph import ENode, Graph
-from tensorc.passes.exponentials import EXPONENTIALS
+from tensorc.passes.prices import Option, priced
 from tensorc.passes.terms import (
     YES,
-    Add,
     Call,
     Choice,
     Fold,
     Gather,
     Leaf,
-    Mul,
     Rounded,
     Some,
     Term,
@@ -39,19 +31,6 @@ from tensorc.passes.terms import (
 
 WORK = 0.5  # deterministic seconds for CP-SAT
 FEW = 1200  # nodes that CP-SAT is asked about
-_FOLDS = ("Sum", "Max", "Min")
-
-
-@dataclass(frozen=True)
-class Option:
-    """One way to compute a class: the classes that it needs, its own cost, and how it is built.
-
-    `product`: the product inside a contraction, whose class it passes by."""
-
-    node: ENode
-    needs: tuple[int, ...]
-    cost: int
-    product: ENode | None = None
 
 
 @dataclass(frozen=True)
@@ -62,15 +41,16 @@ class Extracted:
     cost: int
     optimal: bool
     greedy: int
+    source: int
 
 
-Choice_ = dict[int, Option]
+Chosen = dict[int, Option]
 
 
 def extract(graph: Graph, sizes: Mapping[str, int], exact: bool = True) -> Extracted:
     """The cheapest terms of the graph's roots at these sizes."""
     options = priced(graph, sizes)
-    greedy = knuth(options, graph.roots)
+    greedy = knuth(options)
     start = improved(options, greedy, graph.roots)
     cost, first = dag_cost(start, graph.roots), dag_cost(greedy, graph.roots)
     reachable = needed(options, graph.roots)
@@ -82,107 +62,15 @@ def extract(graph: Graph, sizes: Mapping[str, int], exact: bool = True) -> Extra
             if dag_cost(chosen, graph.roots) <= cost:
                 best = chosen
     terms = built(best, graph.roots)
-    return Extracted(terms, dag_cost(best, graph.roots), optimal, first)
-
-
-# --- prices -------------------------------------------------------------------------------------
-
-
-def priced(graph: Graph, sizes: Mapping[str, int]) -> dict[int, list[Option]]:
-    """The options of each class, without those that numerics forbid, cheapest first."""
-    pricer = _Pricer(graph, sizes)
-    return {number: pricer.options(number) for number in graph.classes}
-
-
-class _Pricer:
-    def __init__(self, graph: Graph, sizes: Mapping[str, int]) -> None:
-        self.graph, self.sizes = graph, sizes
-
-    def options(self, number: int) -> list[Option]:
-        """Every allowed way to compute a class; none needs the class itself."""
-        found: list[Option] = []
-        for item in self.graph.classes[number]:
-            found += self.forms(number, item)
-        unique: dict[tuple[object, ...], Option] = {}
-        for option in sorted(found, key=lambda o: (o.cost, repr(o.node), repr(o.product))):
-            if number not in option.needs:
-                unique.setdefault((option.needs, option.node.operator), option)
-        return list(unique.values())
-
-    def forms(self, number: int, item: ENode) -> list[Option]:
-        if item.operator == "F1" and item.data[0] in EXPONENTIALS:
-            return self.exponential(number, item)
-        found = [Option(item, distinct(item.args), self.own(number, item))]
-        if item.operator == "Sum":
-            found += self.contractions(number, item)
-        return found
-
-    def exponential(self, number: int, item: ENode) -> list[Option]:
-        (arg,) = item.args
-        safe = arg in self.graph.nonpos
-        if not safe and arg not in self.graph.sanctioned:
-            return []
-        extra = 0 if safe else costs.UNSTABLE * points(self.free(number), self.sizes)
-        return [Option(item, item.args, self.own(number, item) + extra)]
-
-    def contractions(self, number: int, item: ENode) -> list[Option]:
-        """A sum over each product in its body's class."""
-        (indices,), (where, body) = item.data, item.args
-        assert isinstance(indices, tuple)
-        found: list[Option] = []
-        for product in self.graph.classes[body]:
-            if product.operator != "Mul" or len(product.args) < 2:
-                continue
-            factors = [self.free(arg) for arg in product.args if self.free(arg)]
-            cost = costs.contraction(
-                factors, self.free(number), frozenset(indices), self.free(where), self.sizes
-            )
-            needs = distinct((where, *product.args))
-            found.append(Option(item, needs, cost, product))
-        return found
-
-    def own(self, number: int, item: ENode) -> int:
-        """What the node itself costs, its arguments given."""
-        names = self.free(number)
-        match item.operator:
-            case "Leaf" | "Yes" | "Gat":
-                return 0
-            case "Mul":
-                return costs.elementwise(names, self.product(item), self.sizes)
-            case "Add":
-                return costs.elementwise(names, len(item.args) - 1, self.sizes)
-            case "Sum" | "Max" | "Min" | "Some":
-                (indices,) = item.data
-                assert isinstance(indices, tuple)
-                inside = names.union(*(self.free(arg) for arg in item.args)) | set(indices)
-                return points(inside, self.sizes) + costs.reduced(names, self.sizes)
-            case "F1" | "F2":
-                each = costs.FUNCTION.get(str(item.data[0]), costs.OTHER)
-                if item.args[0] in self.graph.constants:
-                    return 0
-                return costs.elementwise(names, each, self.sizes)
-            case _:
-                return costs.elementwise(names, 1, self.sizes)
-
-    def product(self, item: ENode) -> int:
-        """Multiplications per point: all constants are one number."""
-        data = [arg for arg in item.args if arg not in self.graph.constants]
-        number = item.data[0] not in (1, -1) or len(data) < len(item.args)
-        return max(0, len(data) - 1) + int(number and bool(data))
-
-    def free(self, number: int) -> frozenset[str]:
-        return self.graph.free.get(number, frozenset())
-
-
-def distinct(items: tuple[int, ...]) -> tuple[int, ...]:
-    """Each item once, in order."""
-    return tuple(dict.fromkeys(items))
+    source = graph.source or graph
+    before = dag_cost(knuth(priced(source, sizes)), source.roots) if graph.source else first
+    return Extracted(terms, dag_cost(best, graph.roots), optimal, first, before)
 
 
 # --- choices ------------------------------------------------------------------------------------
 
 
-def knuth(options: Mapping[int, list[Option]], roots: tuple[int, ...]) -> Choice_:
+def knuth(options: Mapping[int, list[Option]]) -> Chosen:
     """The cheapest tree of every class that has one, each class settled once."""
     import heapq
 
@@ -190,7 +78,7 @@ def knuth(options: Mapping[int, list[Option]], roots: tuple[int, ...]) -> Choice
     missing: dict[tuple[int, int], int] = {}
     heap: list[tuple[int, int, int]] = []
     done: dict[int, int] = {}
-    chosen: Choice_ = {}
+    chosen: Chosen = {}
     for number, items in options.items():
         for place, option in enumerate(items):
             missing[number, place] = len(option.needs)
@@ -213,12 +101,12 @@ def knuth(options: Mapping[int, list[Option]], roots: tuple[int, ...]) -> Choice
     return chosen
 
 
-def dag_cost(chosen: Choice_, roots: tuple[int, ...]) -> int:
+def dag_cost(chosen: Chosen, roots: tuple[int, ...]) -> int:
     """The cost of all that the roots need, each class once."""
     return sum(chosen[number].cost for number in walked(chosen, roots))
 
 
-def walked(chosen: Choice_, roots: tuple[int, ...]) -> list[int]:
+def walked(chosen: Chosen, roots: tuple[int, ...]) -> list[int]:
     """The classes that the roots need."""
     seen: dict[int, None] = {}
     waiting = list(roots)
@@ -245,9 +133,7 @@ def needed(options: Mapping[int, list[Option]], roots: tuple[int, ...]) -> list[
 ROUNDS = 4  # sweeps of local search
 
 
-def improved(
-    options: Mapping[int, list[Option]], start: Choice_, roots: tuple[int, ...]
-) -> Choice_:
+def improved(options: Mapping[int, list[Option]], start: Chosen, roots: tuple[int, ...]) -> Chosen:
     """Local search: change one class at a time while the shared cost falls."""
     best, cost = dict(start), dag_cost(start, roots)
     for _ in range(ROUNDS):
@@ -264,7 +150,7 @@ def improved(
     return best
 
 
-def acyclic(chosen: Choice_, roots: tuple[int, ...]) -> bool:
+def acyclic(chosen: Chosen, roots: tuple[int, ...]) -> bool:
     """Whether no class needs itself."""
     state: dict[int, int] = {}
     for root in roots:
@@ -286,8 +172,8 @@ def acyclic(chosen: Choice_, roots: tuple[int, ...]) -> bool:
 
 
 def _optimal(
-    options: Mapping[int, list[Option]], roots: tuple[int, ...], start: Choice_
-) -> tuple[Choice_, bool] | None:
+    options: Mapping[int, list[Option]], roots: tuple[int, ...], start: Chosen
+) -> tuple[Chosen, bool] | None:
     """CP-SAT's choice, and whether it is proved; None if it has none."""
     cp = new_model()
     used = {number: cp.new_bool_var(f"c{number}") for number in options}
@@ -324,7 +210,7 @@ def _optimal(
     answer = solve(cp, WORK)
     if answer.solution is None:
         return None
-    chosen: Choice_ = {}
+    chosen: Chosen = {}
     for number, items in options.items():
         for place, option in enumerate(items):
             if answer.solution.value(taken[number, place]):
@@ -353,7 +239,7 @@ def _on_cycles(options: Mapping[int, list[Option]]) -> set[int]:
 # --- terms --------------------------------------------------------------------------------------
 
 
-def built(chosen: Choice_, roots: tuple[int, ...]) -> tuple[Term, ...]:
+def built(chosen: Chosen, roots: tuple[int, ...]) -> tuple[Term, ...]:
     """The roots as terms."""
     made: dict[int, Term] = {}
     for root in roots:

@@ -148,9 +148,7 @@ def total(values: Sequence[Value]) -> Value:
     return Value(axes, tuple(residues), tuple(exponentials), shadow)
 
 
-def _combined(
-    parts: Sequence[Array | None], join: Callable[[Array, Array], Array]
-) -> Array | None:
+def _combined(parts: Sequence[Array | None], join: Callable[[Array, Array], Array]) -> Array | None:
     result = parts[0]
     for part in parts[1:]:
         result = None if result is None or part is None else join(result, part)
@@ -175,7 +173,9 @@ def _spread(
     """Body and condition over all their axes and the reduced ones, at full size."""
     frame = [Value((name,), NO, NO, np.zeros(size)) for name, size in over]
     axes, (value, mask, *rest) = align([body, where, *frame])
-    shape = np.broadcast_shapes(value.shadow.shape, mask.shadow.shape, *(r.shadow.shape for r in rest))
+    shape = np.broadcast_shapes(
+        value.shadow.shape, mask.shadow.shape, *(r.shadow.shape for r in rest)
+    )
     full = mapped(value, lambda array: np.broadcast_to(array, shape), axes)
     return axes, full, np.broadcast_to(mask.shadow.astype(bool), shape)
 

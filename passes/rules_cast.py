@@ -1,4 +1,4 @@
-"""Rules of movable roundings: a declared rounding commutes with a positive factor of a whole row."""
+"""Rules of movable roundings: they commute with a positive factor of a whole row."""
 
 from __future__ import annotations
 

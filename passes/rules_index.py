@@ -43,7 +43,9 @@ def _permuted(chooser: Chooser) -> Term:
 
 
 def _not_permuted(chooser: Chooser) -> Term:
-    return fold("Sum", ["k"], Gather("l", leaf("at", "k"), any_leaf(chooser, "x", ["l"], never="k")))
+    return fold(
+        "Sum", ["k"], Gather("l", leaf("at", "k"), any_leaf(chooser, "x", ["l"], never="k"))
+    )
 
 
 SUM_OF_GATHER = Rule(

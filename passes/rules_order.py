@@ -18,10 +18,6 @@ from tensorc.passes.rule import (
 from tensorc.passes.terms import YES, Mul, Term, add, fold, mul
 
 
-def _kind(chooser: Chooser) -> str:
-    return pick(chooser, ("Max", "Min"))
-
-
 def _where(chooser: Chooser) -> Term:
     return pick(chooser, (YES, leaf("?p", "k", "i")))
 
@@ -44,7 +40,9 @@ def _data_factor(kind: str, chooser: Chooser) -> Term:
 
 
 def _free_summand(kind: str, chooser: Chooser) -> Term:
-    return fold(kind, ["k"], add([any_leaf(chooser, "x", ["k"]), any_leaf(chooser, "y", never="k")]))
+    return fold(
+        kind, ["k"], add([any_leaf(chooser, "x", ["k"]), any_leaf(chooser, "y", never="k")])
+    )
 
 
 def _bound_summands(kind: str, chooser: Chooser) -> Term:

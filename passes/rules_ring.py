@@ -19,7 +19,7 @@ from tensorc.passes.rule import (
     ratio,
     without,
 )
-from tensorc.passes.terms import Mul, Term, add, call, fold, mul
+from tensorc.passes.terms import Add, Mul, Term, add, call, fold, mul
 
 # --- samples ------------------------------------------------------------------------------------
 
@@ -62,11 +62,6 @@ def _bound_factors(chooser: Chooser) -> Term:
     return fold("Sum", ["k"], mul(bound))
 
 
-def _masked_factor(chooser: Chooser) -> Term:
-    body = mul([any_leaf(chooser, "x", never="k"), any_leaf(chooser, "y", ["k"])])
-    return fold("Sum", ["k"], body, any_leaf(chooser, "?p", ["k"]))
-
-
 def _number_inside(chooser: Chooser) -> Term:
     where = pick(chooser, (fold("Sum", ["k"], leaf("y", "k")).where, leaf("?p", "k")))
     return fold("Sum", ["k"], mul(factors(chooser, ["k"]), ratio(chooser)), where)
@@ -104,6 +99,10 @@ def _common_factor(chooser: Chooser) -> Term:
 def _no_common_factor(chooser: Chooser) -> Term:
     left = mul([any_leaf(chooser, "x"), any_leaf(chooser, "a")], ratio(chooser))
     return add([left, mul([any_leaf(chooser, "y"), any_leaf(chooser, "b")])])
+
+
+def _sum_of_one(chooser: Chooser) -> Term:
+    return Add((any_leaf(chooser, "x"),))
 
 
 def _two_sums(chooser: Chooser) -> Term:
@@ -245,7 +244,7 @@ JOIN_SUMS = Rule(
 BARE_SUM = Rule(
     "bare-sum", "the sum of one term is the term", Kind.EXACT,
     f"(= t (Add ms)) (= 1 (multiset-length ms)) {member('x', 'ms')}", "x",
-    lambda chooser: add_of_one(chooser), _not_twice,
+    _sum_of_one, _not_twice,
 )  # fmt: skip
 
 FACTOR_NUMBER = Rule(
@@ -284,14 +283,8 @@ SUM_OF_SAME = Rule(
 )  # fmt: skip
 
 
-def add_of_one(chooser: Chooser) -> Term:
-    """A sum with one argument, which the constructors avoid."""
-    from tensorc.passes.terms import Add
-
-    return Add((any_leaf(chooser, "x"),))
-
-
 RULES = (
-    BARE_PRODUCT, BARE_SUM, ABSORB_NUMBER, FLATTEN_PRODUCT, FLATTEN_SUM, PULL_NUMBER, PULL_FACTOR, MERGE_SUMS,
-    OPEN_SUM, SUM_OF_SAME, SPLIT_SUMMAND, JOIN_SUMS, FACTOR, FACTOR_NUMBER, COLLECT,
+    BARE_PRODUCT, BARE_SUM, ABSORB_NUMBER, FLATTEN_PRODUCT, FLATTEN_SUM, PULL_NUMBER,
+    PULL_FACTOR, MERGE_SUMS, OPEN_SUM, SUM_OF_SAME, SPLIT_SUMMAND, JOIN_SUMS, FACTOR,
+    FACTOR_NUMBER, COLLECT,
 )  # fmt: skip

@@ -16,9 +16,10 @@ from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.tensor import Apply, Position, Program, Read, Reduce
 from tensorc.passes.decode import Lost, decode
 from tensorc.passes.egraph import Graph, Limits, saturate
-from tensorc.passes.encode import Encoded, Unsuitable, encode
+from tensorc.passes.encode import Encoded, encode
 from tensorc.passes.exponentials import EXPONENTIALS
 from tensorc.passes.extract import Extracted, extract
+from tensorc.passes.renaming import Unsuitable
 from tensorc.passes.rule import Rule, text_of
 from tensorc.passes.terms import Call, Fold, Gather, Mul, Term
 
@@ -76,7 +77,7 @@ def _rewritten(
         return Rewritten(program, f"not rewritten: more than {MOST_NODES} terms")
     graph = saturate(roots, encoded.facts(), text_of(FAST if rules is None else rules), limits)
     found = extract(graph, sizes)
-    if list(found.terms) == roots and not any(map(_many_factors, postorder(roots))):
+    if found.cost >= found.source and not any(map(_many_factors, postorder(roots))):
         return Rewritten(program, graph.note, encoded, graph, found, graph.fired)
     try:
         made = decode(encoded, found.terms, sizes)
@@ -96,7 +97,8 @@ def worth_encoding(program: Program) -> bool:
             case Apply(function, args):
                 powers += function.name in EXPONENTIALS
                 rich += function.name == "mul" and (
-                    len(args) > 2 or any(isinstance(a, Apply) and a.function.name in _PRODUCT for a in args)
+                    len(args) > 2
+                    or any(isinstance(a, Apply) and a.function.name in _PRODUCT for a in args)
                 )
             case Read(_, subscripts):
                 rich += any(not isinstance(sub, Position) for sub in subscripts)
@@ -115,13 +117,12 @@ def promising(roots: Sequence[Term]) -> bool:
     folds = [item for item in nodes if isinstance(item, Fold)]
     powers = any(isinstance(item, Call) and item.name in EXPONENTIALS for item in nodes)
     rows = any(isinstance(item, Gather) for item in postorder(folds))
-    return len(folds) > 1 or bool(folds) and (powers or rows or any(map(_many_factors, folds)))
+    taken = any(
+        isinstance(f.body, Mul) and (len(f.body.args) > 2 or f.body.factor != 1) for f in folds
+    )
+    return len(folds) > 1 or bool(folds) and (powers or rows or taken)
 
 
 def _many_factors(item: object) -> bool:
-    """A sum of a product that is not just two factors."""
-    return (
-        isinstance(item, Fold)
-        and isinstance(item.body, Mul)
-        and (len(item.body.args) != 2 or item.body.factor != 1)
-    )
+    """A sum of a product of three factors or more: its order has to be chosen."""
+    return isinstance(item, Fold) and isinstance(item.body, Mul) and len(item.body.args) > 2

@@ -2,8 +2,8 @@
 
 Both programs are read anew, at shrunken sizes, with the same random tensors in a chain of prime
 fields (`passes.fields`), so the check shares the vocabulary of terms with the rewriting, but not
-the e-graph, the extraction or the way back. PASS means equal at every sample; FAIL names the output;
-UNDECIDED says what could not be compared. Rounding and range are not seen here.
+the e-graph, the extraction or the way back. PASS means equal at every sample, FAIL
+names the output, UNDECIDED says what could not be compared. Rounding and range are not seen here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.print_tensor import show
 from tensorc.ir.tensor import Expr, Position, Program, Read, Reduce, free_indices, value_type
 from tensorc.passes import fields
-from tensorc.passes.encode import LOG2E, Encoded, Unsuitable, encode, renamed
+from tensorc.passes.encode import LOG2E, Encoded, encode
 from tensorc.passes.evaluate_terms import LOG2E_VALUE, Sample, evaluate
 from tensorc.passes.fields import NO, PRIMES, Undefined, Value
+from tensorc.passes.renaming import Unsuitable, renamed
 from tensorc.passes.terms import Term, leaves
 
 SAMPLES = 2  # of random values: one with shadows at random, one ascending
@@ -102,9 +103,7 @@ class _Drawing:
     def sample(self, encoded: Encoded, terms: Sequence[Term]) -> Sample:
         """Values for the leaves of some terms of an encoded program."""
         sizes = {name: self.small[size] for name, size in encoded.extents.items()}
-        values = {
-            name: self.leaf(name, encoded, sizes) for name in [*leaves(terms), LOG2E.name]
-        }
+        values = {name: self.leaf(name, encoded, sizes) for name in [*leaves(terms), LOG2E.name]}
         return Sample(sizes, values)
 
     def leaf(self, name: str, encoded: Encoded, sizes: Mapping[str, int]) -> Value:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
+REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
+
+
 @dataclass(frozen=True)
 class Target:
     """What is compiled for: the machine file, lanes of 32 bits in one of its vectors, and the
@@ -51,13 +54,15 @@ class Request:
     """Everything that the text of a kernel depends on, beside the program.
 
     `static`: extents fixed in the kernel. `strides`: of parameters that are not row-major.
-    `policy`: "fast" or "strict".
+    `policy`: "fast" or "strict". `rewrite`: let the algebra choose a cheaper equal program; only
+    under "fast", and at the extents in `static`.
     """
 
     target: Target
     static: Mapping[str, int]
     strides: Mapping[str, Strides] = field(default_factory=dict[str, Strides])
     policy: str = "fast"
+    rewrite: bool = REWRITE
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,15 @@ def _canonicalise(state: State, request: Request) -> State:
     return canonicalise(state)
 
 
+def _rewrite(state: State, request: Request) -> State:
+    from tensorc.passes.saturate import rewrite, worth_encoding
+
+    assert isinstance(state, Program)
+    if not request.rewrite or request.policy != "fast" or not worth_encoding(state):
+        return state
+    return rewrite(state, request.static).program
+
+
 def _lower(state: State, request: Request) -> State:
     from tensorc.passes.lower import Widths, lower
     from tensorc.runtime.arrays import unit_axis
@@ -89,6 +103,7 @@ def _lower(state: State, request: Request) -> State:
 
 PIPELINE: tuple[Pass, ...] = (
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
+    Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it"),
     Pass("lower", _lower, "one kernel of loops over tiles per equation"),
 )
 

@@ -13,7 +13,8 @@ _BY_NAME = {rule.name: rule for rule in RULES}
 PLANTS = (
     ("pull-factor", "the guard is gone", "(= 0 (set-length (set-intersect free_x I)))", ""),
     ("pull-factor", "the factor is lost", "(multiset-of x (Sum", "(multiset-of (Sum"),
-    ("pull-number", "the number is squared", "(Mul q (multiset-of (Sum", "(Mul (* q q) (multiset-of (Sum"),
+    ("pull-number", "the number is squared", "(Mul q (multiset-of (Sum",
+     "(Mul (* q q) (multiset-of (Sum"),
     ("pull-masked", "the mask is lost", "(Sum I c (Mul q", "(Sum I (Yes) (Mul q"),
     ("pull-masked", "the guard is gone", "(= 0 (set-length (set-intersect free_x I)))", ""),
     ("open-sum", "capture", "(= 0 (set-length (set-intersect f J)))", ""),

@@ -20,9 +20,11 @@ from tensorc.ir.schedule import (
     Operation,
     Schedule,
     held,
+    occupies,
     operation_of,
     placement_of,
     readers_of,
+    start,
 )
 
 
@@ -195,9 +197,8 @@ def _orders(problem: LoopProblem, schedule: Schedule) -> dict[str, list[Before]]
     for order in schedule.orders:
         for previous, name, wrapped in _neighbours(list(order.operations)):
             cycles = _occupied(problem, previous, name, order.unit)
-            found[name].append(
-                (previous, place[name].stage - place[previous].stage - wrapped, cycles)
-            )
+            early, late = (_turn(problem, schedule, n, order.unit) for n in (previous, name))
+            found[name].append((previous, late - early - wrapped, cycles))
     return found
 
 
@@ -206,8 +207,12 @@ def _neighbours(names: list[str]) -> list[tuple[str, str, int]]:
     return [(names[i - 1], name, int(i == 0)) for i, name in enumerate(names)]
 
 
+def _turn(problem: LoopProblem, schedule: Schedule, name: str, unit: str) -> int:
+    """The period in which iteration 0 of the operation first occupies the unit."""
+    return (start(schedule, name) + (occupies(problem, name, unit) or 0)) // schedule.ii
+
+
 def _occupied(problem: LoopProblem, previous: str, name: str, unit: str) -> int:
     """Cycles from the start of `previous` until `name` may start, for their uses of the unit."""
-    first = [u for u in operation_of(problem)[previous].uses if u.unit == unit]
-    second = [u for u in operation_of(problem)[name].uses if u.unit == unit]
-    return max(u.offset + u.cycles for u in first) - min(u.offset for u in second)
+    uses = [u for u in operation_of(problem)[previous].uses if u.unit == unit]
+    return max(u.offset + u.cycles for u in uses) - (occupies(problem, name, unit) or 0)

@@ -259,7 +259,7 @@ class RingPlan(Node):
 
 @node
 class UnitOrder(Node):
-    """The operations of a unit of capacity 1 in the order of a period, by cycle.
+    """The operations of a unit of capacity 1 in the order in which they occupy it in a period.
 
     `barriers` has one named barrier for each role that takes turns on it, in the order of first
     turn, as (role, barrier id); it is empty where no token is needed (one role, or a unit that is
@@ -294,7 +294,8 @@ class Sensitivity(Node):
 class Certificate(Node):
     """Why `ii` is what it is.
 
-    No schedule of at most `stages` stages has an initiation interval below `bound`. `limit` names
+    No schedule of at most `stages` stages, the first of them for operations of variable latency
+    alone, has an initiation interval below `bound`. `limit` names
     the resource or recurrence that gives the largest closed-form bound. `proof`: "closed form"
     when `ii` equals that, "refuted below" when a solver refuted ii - 1, "none" when neither, and
     then the gap is (ii - bound) / bound. `slack`: the fraction by which every operation done by
@@ -358,6 +359,12 @@ def span(problem: LoopProblem, schedule: Schedule) -> int:
 def program(schedule: Schedule, role: str) -> tuple[Placement, ...]:
     """What `role` issues in one period of the steady state, in order."""
     return tuple(place for place in schedule.placements if place.role == role)
+
+
+def occupies(problem: LoopProblem, operation: str, unit: str) -> int | None:
+    """Cycles from the start of `operation` until it first occupies `unit`; None: it does not."""
+    uses = operation_of(problem)[operation].uses
+    return min((use.offset for use in uses if use.unit == unit and use.cycles), default=None)
 
 
 @fact

@@ -66,27 +66,45 @@ def _all_memory(problem: LoopProblem) -> LoopProblem:
     return replace(problem, memories=memories)
 
 
-def _fits(problem: LoopProblem, meter: Meter, settle: bool = False) -> bool:
-    """Whether a schedule is found at the sequential interval; `settle`: or could not be refuted."""
-    model = build(problem, sequential(problem), meter.stages(problem))
+def limiting(problem: LoopProblem, ii: int, meter: Meter) -> tuple[Need, ...]:
+    """What keeps `problem` from the interval `ii`: each resource that, if it alone were lifted,
+    would give it a schedule, or else those that do together. Empty if it has a schedule, and if
+    waits and units leave it none."""
+    meter = Meter(replace(meter.effort, total=meter.spent + 40 * WORK), meter.spent)
+    if _fits(problem, meter, ii):
+        return ()
+    alone = (_registers(problem, meter, ii), _memory(problem, meter, ii))
+    if any(alone):
+        return tuple(need for need in alone if need)
+    registers = _registers(_all_memory(problem), meter, ii)
+    memory = _memory(replace(problem, registers=_lifted(problem)), meter, ii)
+    return (registers, memory) if registers and memory else ()
+
+
+def _fits(problem: LoopProblem, meter: Meter, ii: int | None = None, settle: bool = False) -> bool:
+    """Whether a schedule is found at `ii` (None: the sequential interval); `settle`: or could not
+    be refuted."""
+    model = build(problem, ii or sequential(problem), meter.stages(problem))
     answer = meter.ask(model, WORK)
     return answer.solution is not None or (settle and not answer.exact)
 
 
-def _least(problem: LoopProblem, meter: Meter, measure: Callable[[Model], Linear]) -> int | None:
-    """The smallest value of `measure` over the schedules of the sequential interval."""
-    model = build(problem, sequential(problem), meter.stages(problem))
+def _least(
+    problem: LoopProblem, meter: Meter, measure: Callable[[Model], Linear], ii: int | None
+) -> int | None:
+    """The smallest value of `measure` that was found over the schedules of one interval."""
+    model = build(problem, ii or sequential(problem), meter.stages(problem))
     value = measure(model)
     model.cp.minimize(value)
     answer = meter.ask(model, 2 * WORK)
     return answer.solution.value(value) if answer.solution else None
 
 
-def _registers(problem: LoopProblem, meter: Meter) -> Need | None:
+def _registers(problem: LoopProblem, meter: Meter, ii: int | None = None) -> Need | None:
     """Registers of a thread, or of the block, if lifting them makes the loop fit."""
     limits = problem.registers
     lifted = replace(problem, registers=_lifted(problem))
-    need = _least(lifted, meter, _widest)
+    need = _least(lifted, meter, _widest, ii)
     if need is None:
         return None
     wide = [role for role in problem.roles if role.warps == 4]
@@ -98,8 +116,10 @@ def _registers(problem: LoopProblem, meter: Meter) -> Need | None:
         sentence = f"registers: a thread of {names} needs {need}, limit {most}"
         return Need("registers", need, most, sentence)
     lifted = replace(problem, registers=replace(limits, total=HUGE, dynamic=True))
-    steps = _least(lifted, meter, _all_registers) or 0
-    total_need, groups = steps * limits.step * 128, len(wide) + -(-single // 4)
+    steps = _least(lifted, meter, _all_registers, ii) or 0
+    helpers = -(-single // 4)
+    groups = len(wide) + helpers
+    total_need = 128 * (steps * limits.step + helpers * limits.floor)
     have = max(pool(limits, count) for count in range(1, groups + 1))
     sentence = f"registers: the block needs {total_need}, limit {have} in {groups} warp groups"
     return Need("registers", total_need, have, sentence)
@@ -117,11 +137,11 @@ def _all_registers(model: Model) -> Linear:
     return total(model.registers[name] for name in wide)
 
 
-def _memory(problem: LoopProblem, meter: Meter) -> Need | None:
+def _memory(problem: LoopProblem, meter: Meter, ii: int | None = None) -> Need | None:
     """The memory that, if lifted, makes the loop fit."""
     for memory in problem.memories:
         lifted = _with_memory(problem, replace(memory, bytes=HUGE))
-        need = _least(lifted, meter, lambda model, name=memory.name: _bytes(model, name))
+        need = _least(lifted, meter, lambda model, name=memory.name: _bytes(model, name), ii)
         if need is not None:
             limit = room(problem, memory)
             rings = [ring for ring in problem.rings if ring.memory == memory.name]

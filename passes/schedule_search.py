@@ -108,7 +108,8 @@ def search(problem: LoopProblem, meter: Meter) -> Found:
     if first.model is None or first.model.ii == lowest:
         return first.found()
     second = _State(problem, meter, stages + 1, lowest - 1, model=first.model, answer=first.answer)
-    second.run()
+    if not second.refutes(first.model.ii - 1) and second.model is not first.model:
+        second.run()
     better = second.model is not first.model or second.refuted >= first.refuted
     return (second if better else first).found()
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from tensorc.ir.schedule import LoopProblem, Schedule, operation_of, placement_of
-from tensorc.passes.simulate import Run
+from tensorc.ir.schedule import LoopProblem, Run, Schedule, operation_of, placement_of
 
 Event = dict[str, object]
 

@@ -17,8 +17,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import cast, get_args
 
-import tensorc
 from tensorc.errors import Infeasible
+from tensorc.ir import schedule as ir
 from tensorc.ir.print_schedule import print_schedule
 from tensorc.ir.problem_json import problem_from_json, problem_to_json
 from tensorc.ir.read_schedule import read_schedule
@@ -66,7 +66,7 @@ def schedule_apart(
 
 def _environment() -> dict[str, str]:
     """The child imports the very package that asks it."""
-    root = str(Path(tensorc.__file__).resolve().parent.parent)
+    root = str(Path(ir.__file__).resolve().parents[2])
     found = os.environ.get("PYTHONPATH")
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, *([found] if found else [])])}
 

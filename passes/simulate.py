@@ -18,6 +18,7 @@ from tensorc.ir.schedule import (
     Dependence,
     LoopProblem,
     Operation,
+    Run,
     Schedule,
     held,
     occupies,
@@ -37,16 +38,6 @@ class Jitter:
     tail_share: float = 0.0
     tail: float = 1.0
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Run:
-    """Starts of each operation by iteration, the cycles until all is done, and the mean period of
-    the second half of the iterations."""
-
-    starts: dict[str, tuple[float, ...]]
-    cycles: float
-    period: float
 
 
 def simulate(

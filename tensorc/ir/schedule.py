@@ -15,6 +15,7 @@ are in `ir/verify_schedule.py`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -328,6 +329,16 @@ class Schedule(Node):
     orders: tuple[UnitOrder, ...]
     rings: tuple[RingPlan, ...]
     certificate: Certificate
+
+
+@dataclass(frozen=True)
+class Run:
+    """A simulated run: starts of each operation by iteration, the cycles until all is done, and the
+    mean period of the second half of the iterations."""
+
+    starts: dict[str, tuple[float, ...]]
+    cycles: float
+    period: float
 
 
 @fact

@@ -4,6 +4,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# A run that promises torch installs the libraries whose arrays are taken.
+COMMA := ,
+INTEROP := $(if $(findstring torch,$(TENSORC_REQUIRE)),interop)
+DEV := .stamps/dev$(INTEROP)
+
 .PHONY: demo test check suite campaign format clean
 
 demo: .stamps/core
@@ -11,18 +16,18 @@ demo: .stamps/core
 
 test: check suite
 
-check: .stamps/dev
+check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright --warnings
+	$(BIN)/pyright --pythonpath $(BIN)/python --warnings
 
-suite: .stamps/dev
+suite: $(DEV)
 	$(BIN)/python -m pytest -q -n 2
 
-campaign: .stamps/dev
+campaign: $(DEV)
 	TENSORC_PROFILE=campaign $(BIN)/python -m pytest -q -n 2
 
-format: .stamps/dev
+format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -40,6 +45,6 @@ clean:
 	$(BIN)/python -m pip install -q -c constraints.txt -e .
 	@touch $@
 
-.stamps/dev: .stamps/venv pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev]'
+$(DEV): .stamps/venv pyproject.toml constraints.txt
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev$(if $(INTEROP),$(COMMA)$(INTEROP))]'
 	@touch $@

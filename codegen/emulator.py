@@ -20,7 +20,13 @@ from pathlib import Path
 import numpy as np
 
 from tensorc.codegen.driver import ELEMENTS, SWIZZLE_SPANS, Box, Dim3, Function, Parameter, packed
-from tensorc.codegen.emulator_build import Compiler, build_kernel, build_worker, find_kernels
+from tensorc.codegen.emulator_build import (
+    Compiler,
+    build_kernel,
+    build_worker,
+    find_kernels,
+    store_library,
+)
 from tensorc.codegen.emulator_report import Departure, Outcome, outcome_of
 from tensorc.codegen.emulator_time import Rates
 from tensorc.codegen.emulator_worker import HEAP_ADDRESS, DeviceMemory, Worker
@@ -28,6 +34,7 @@ from tensorc.errors import KernelError
 
 _KINDS = {"f32": 1, "f16": 2, "bf16": 3}
 _MAP_MAGIC = 0x7EC0DE01
+_IMAGE = "tensorc-emulator-image-1"
 
 
 @dataclass(frozen=True)
@@ -92,13 +99,20 @@ class Emulator:
         defines: Sequence[str] = (),
         compiler: Compiler | None = None,
     ) -> bytes:
-        """A kernel's source to an image for `load`; `KernelError` with the compiler's text."""
+        """A kernel's source to an image for `load`; `KernelError` with the compiler's text.
+
+        The image is whole: it holds the compiled library and may be stored anywhere.
+        """
         library = build_kernel(source, self.arch, name, defines, compiler)
-        return "\n".join([str(library), *(kernel.name for kernel in find_kernels(source))]).encode()
+        names = " ".join(kernel.name for kernel in find_kernels(source))
+        return f"{_IMAGE} {names}\n".encode() + library.read_bytes()
 
     def load(self, image: bytes) -> EmulatedModule:
-        library, *names = image.decode().split("\n")
-        return EmulatedModule(Path(library), tuple(names))
+        head, _, code = image.partition(b"\n")
+        mark, *names = head.decode(errors="replace").split(" ")
+        if mark != _IMAGE:
+            raise KernelError("this image was not compiled for the emulator")
+        return EmulatedModule(store_library(code), tuple(names))
 
     def alloc(self, nbytes: int) -> int:
         return self.memory.alloc(nbytes)

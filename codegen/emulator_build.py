@@ -73,12 +73,34 @@ def find_compiler() -> Compiler:
     raise Unavailable(INSTALL)
 
 
+@functools.cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder that ends with this process."""
+    return tempfile.TemporaryDirectory(prefix="tensorc-emulator-")
+
+
+def program_folder() -> Path:
+    """A private folder for the worker's program: in $TENSORC_CACHE_DIR or the user's cache.
+
+    It is used even where $TENSORC_CACHE_DIR is `off`: the program belongs to the installation.
+    Where it cannot be made, a folder that ends with this process.
+    """
+    given = os.environ.get("TENSORC_CACHE_DIR", "")
+    base = (
+        platformdirs.user_cache_dir("tensorc", appauthor=False) if given in ("", "off") else given
+    )
+    folder = Path(base).absolute() / "emulator"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return Path(_scratch().name)
+    return folder if os.access(folder, os.W_OK) else Path(_scratch().name)
+
+
 def cache_folder() -> Path:
-    """A private folder for compiled things: $TENSORC_CACHE_DIR or the user's cache."""
-    base = os.environ.get("TENSORC_CACHE_DIR") or platformdirs.user_cache_dir("tensorc")
-    folder = Path(base) / "emulator"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
+    """A private folder for kernels; where $TENSORC_CACHE_DIR is `off`, until this process ends."""
+    off = os.environ.get("TENSORC_CACHE_DIR") == "off"
+    return Path(_scratch().name) if off else program_folder()
 
 
 def device_headers() -> dict[str, str]:
@@ -135,9 +157,9 @@ def build_worker(compiler: Compiler | None = None, portable: bool = False) -> Pa
     native = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
     flags = [*FLAGS, native, "-w", *(["-O1", "-DEMU_PORTABLE"] if portable else ["-O3"])]
     name = "worker-" + _digest(*compiler.command, compiler.version, _processor(), *flags, *sources)
-    target = cache_folder() / name
+    target = program_folder() / name
     if not target.exists():
-        with _alone(target) as needed, tempfile.TemporaryDirectory(dir=cache_folder()) as scratch:
+        with _alone(target) as needed, tempfile.TemporaryDirectory(dir=program_folder()) as scratch:
             if needed:
                 made = Path(scratch) / "worker"
                 command = [*compiler.command, *flags, "-rdynamic", "-o", str(made)]
@@ -238,6 +260,16 @@ def build_kernel(
         text.write_text(unit)
         command = [*compiler.command, *flags, f"-I{HERE}", "-c", str(text), "-o", str(part)]
         _run(command, name)
-        _run([*compiler.command, "-shared", "-o", str(made), str(part)], name)
+        _run([*compiler.command, "-shared", "-o", str(made), str(part), "-lm"], name)
         os.replace(made, target)
+    return target
+
+
+def store_library(code: bytes) -> Path:
+    """Where the bytes of a kernel's library lie as a file, for the worker to load."""
+    target = cache_folder() / f"image-{hashlib.sha256(code).hexdigest()[:32]}.so"
+    if not target.exists():
+        with tempfile.NamedTemporaryFile(dir=cache_folder(), delete=False) as made:
+            made.write(code)
+        os.replace(made.name, target)
     return target

@@ -255,6 +255,12 @@ struct Block {
   std::vector<int> warp_registers;
   std::vector<Thread*> register_waiters;
   std::vector<Name> names;
+  struct Remote {
+    Epoch epoch;
+    const char* what;
+    void* pc;
+  };
+  std::map<u32, Remote> remote;  // the last access of another block, by who did it
 };
 struct Cluster {
   u32 index = 0;

@@ -19,6 +19,31 @@
 #define blockDim (emu_self->block_dim)
 #define gridDim (emu_self->grid_dim)
 
+// The C library's mathematics, which device code has without a header. Errors are the host
+// library's, below those of the device's.
+#define TC_FOR_EACH_FUNCTION(F)                                                                  \
+  F(exp)                                                                                         \
+  F(exp2)                                                                                        \
+  F(expm1)                                                                                       \
+  F(log) F(log2) F(log10) F(log1p) F(sin) F(cos) F(tan) F(asin) F(acos) F(atan) F(sinh) F(cosh)  \
+      F(tanh) F(asinh) F(acosh) F(atanh) F(erf) F(erfc) F(sqrt) F(cbrt) F(fabs) F(floor) F(ceil) \
+          F(trunc) F(round) F(rint)
+#define TC_FOR_EACH_FUNCTION_OF_TWO(F) F(pow) F(atan2) F(fmod) F(hypot) F(fmin) F(fmax) F(copysign)
+#define TC_DECLARE(name) \
+  double name(double);   \
+  float name##f(float);
+#define TC_DECLARE_OF_TWO(name) \
+  double name(double, double);  \
+  float name##f(float, float);
+extern "C" {
+TC_FOR_EACH_FUNCTION(TC_DECLARE)
+TC_FOR_EACH_FUNCTION_OF_TWO(TC_DECLARE_OF_TWO)
+double fma(double, double, double);
+float fmaf(float, float, float);
+}
+template <class T> static inline T min(T a, T b) { return b < a ? b : a; }
+template <class T> static inline T max(T a, T b) { return a < b ? b : a; }
+
 #include "device_helpers.h"
 
 TC_DEV void tc_note_role(const char* name, int index) { emu_note_role(name, index); }

@@ -17,12 +17,27 @@ static void fiber_body() {
   last_cycle = std::max(last_cycle, t.time);
   t.done = true;
   t.block->live--;
+  leave_all(*t.block);
   t.block->cluster->live--;
   leave_fiber();
   abort();
 }
+// other blocks of the cluster must be done with the block's shared memory
+static void check_remote_end(const Block& b) {
+  if (b.remote.empty()) return;
+  Clock known = b.threads[0]->seen;
+  for (auto& t : b.threads) known.join(t->seen);
+  for (auto& [slot, r] : b.remote)
+    if (!known.knows(r.epoch))
+      report("race",
+             text("%s on shared memory of block %u of the cluster is not ordered before that block "
+                  "ends",
+                  r.what, b.rank),
+             r.pc, b.threads[0]);
+}
 static void check_block_end(const Block& b) {
   const Thread* t = b.threads[0];
+  check_remote_end(b);
   for (auto& g : b.wgmma)
     if (!g->in_flight.empty() || !g->open.empty())
       report("leftover", "the block ended with a wgmma that nobody waited for", nullptr, t);

@@ -104,6 +104,11 @@ static Block* block_at(u32 address, const char* what, void* pc) {
   return b;
 }
 
+// An access of another block must be over before the block ends: checked then, by the clocks.
+static void note_remote(Block& b, const char* what, Epoch e, void* pc) {
+  if (&b != current->block) b.remote[slot_of(e)] = {e, what, pc};
+}
+
 // ---- plain accesses, as the instrumented kernel calls them ----
 static std::vector<std::pair<u8*, u8*>> constants;  // segments of the kernel's library
 

@@ -74,7 +74,7 @@ static void check_phase(const std::vector<Epoch>& last, const std::string& barri
 }
 
 // ---- named barriers ----
-static void arrive_named(int id, int threads, bool wait, void* pc) {
+static void note_arrival(int id, const char* what, bool wait, void* pc) {
   Block& b = *current->block;
   Meeting& m = b.named[id];
   auto& last = b.named_generation[id];
@@ -83,13 +83,6 @@ static void arrive_named(int id, int threads, bool wait, void* pc) {
     last.assign(b.threads.size(), 0);
     synced.assign(b.threads.size(), 0);
   }
-  const char* what = wait ? "bar.sync" : "bar.arrive";
-  if (id < 0 || id > 15 || threads <= 0 || threads % 32 ||
-      threads > (int)((b.threads.size() + 31) & ~31))
-    report("barrier",
-           text("%s: barrier %d of %d threads is impossible in a block of %zu", what, id, threads,
-                b.threads.size()),
-           pc);
   if (last[current->id] == m.generation + 1)
     report("barrier",
            text("%s: a thread takes part twice in one phase of named barrier %d", what, id), pc);
@@ -98,12 +91,17 @@ static void arrive_named(int id, int threads, bool wait, void* pc) {
     check_phase(m.last_arrivals, text("named barrier %d", id), pc);
   if (wait) synced[current->id] = m.generation + 1;
   m.arrivals.push_back(current->now());
-  if (wait) {
-    if (meet(m, threads, "named barrier", true, (u64)threads, ON_NAMED_BARRIER, pc, (u32)id))
-      part(m, true);
-    maybe_yield(4);
-    return;
-  }
+}
+static void sync_named(int id, int threads, void* pc) {
+  Meeting& m = current->block->named[id];
+  note_arrival(id, "bar.sync", true, pc);
+  if (meet(m, threads, "named barrier", true, (u64)threads, ON_NAMED_BARRIER, pc, (u32)id))
+    part(m, true);
+  maybe_yield(4);
+}
+static void arrive_named(int id, int threads, void* pc) {
+  Meeting& m = current->block->named[id];
+  note_arrival(id, "bar.arrive", false, pc);
   if (!m.arrived) {
     meet_begin(m, true);
     m.key = (u64)threads;
@@ -116,6 +114,20 @@ static void arrive_named(int id, int threads, bool wait, void* pc) {
   m.time = std::max(m.time, current->time);
   if (++m.arrived == threads) part(m, true);
   maybe_yield(8);
+}
+// Barrier 0 without a count: all threads that have not ended.
+static const u64 ALL_THREADS = ~0ull;
+static void sync_all(void* pc) {
+  Block& b = *current->block;
+  note_arrival(0, "bar.sync", true, pc);
+  if (meet(b.named[0], b.live, "named barrier", true, ALL_THREADS, ON_NAMED_BARRIER, pc))
+    part(b.named[0], true);
+  maybe_yield(4);
+}
+// a thread has ended: the others may have been waiting for it alone
+static void leave_all(Block& b) {
+  Meeting& m = b.named[0];
+  if (b.live && m.arrived == b.live && m.key == ALL_THREADS) part(m, true);
 }
 
 // ---- mbarriers ----
@@ -224,6 +236,7 @@ void emu_mbar_arrive(u32 bar, u32 bytes) {
   Mbarrier* m = mbarrier_at(bar, "mbarrier.arrive", false, EMU_PC, &b);
   if (!m) return;
   current->time += CALL;
+  note_remote(*b, "mbarrier.arrive", current->now(), EMU_PC);
   check_phase(m->last_arrivals, "mbarrier " + name_of(*b, bar & 0xffffff), EMU_PC);
   m->arrivals.push_back(current->now());
   arrive_on(*m, current->seen, current->fenced, current->time, *b, bar & 0xffffff, EMU_PC);
@@ -242,8 +255,15 @@ bool emu_mbar_try_wait(u32 bar, u32 parity) {
     return true;
   }
   if ((m->phase & 1) == (parity & 1)) {
+    const u64 phase = m->phase;
     m->waiting.push_back(current);
     block_on(ON_MBARRIER, "mbarrier", bar, parity, EMU_PC);
+    if (m->phase > phase + 1)
+      report("barrier",
+             text("a wait for phase %llu of mbarrier %s was overtaken: phase %llu completed before "
+                  "the thread saw it; nothing makes the others wait for this thread",
+                  phase, name_of(*current->block, bar & 0xffffff).c_str(), phase + 1),
+             EMU_PC);
     return false;
   }
   current->time = std::max(current->time, m->done_time + rates.mbarrier) + CALL;
@@ -258,10 +278,19 @@ void emu_fence_proxy() {
   current->tick();
 }
 
-void emu_syncthreads() {
-  arrive_named(0, (int)((current->block->threads.size() + 31) & ~31ull), true, EMU_PC);
+void emu_syncthreads() { sync_all(EMU_PC); }
+void emu_bar(int id, int threads, int wait) {
+  const size_t most = (current->block->threads.size() + 31) & ~31ull;
+  if (id < 0 || id > 15 || threads <= 0 || threads % 32 || threads > (int)most) {
+    report("barrier",
+           text("named barrier %d of %d threads is impossible in a block of %zu", id, threads,
+                current->block->threads.size()),
+           EMU_PC);
+    stop_launch();
+  }
+  if (wait) sync_named(id, threads, EMU_PC);
+  else arrive_named(id, threads, EMU_PC);
 }
-void emu_bar(int id, int threads, int wait) { arrive_named(id, threads, wait, EMU_PC); }
 void emu_syncwarp() {
   if (meet_warp("warp (syncwarp)", true, 1, EMU_PC)) part(warp_of(*current), true);
 }
@@ -305,6 +334,7 @@ u32 emu_cluster_load(u32 addr) {
   const u32 at = addr & 0xffffff;
   if (!b || !touch_shared(*b, at, 4, false, accessor(*current, "ld.shared::cluster", EMU_PC)))
     return 0;
+  note_remote(*b, "ld.shared::cluster", current->now(), EMU_PC);
   u32 value;
   memcpy(&value, b->arena + at, 4);
   return value;
@@ -314,6 +344,7 @@ void emu_cluster_store(u32 addr, u32 value) {
   const u32 at = addr & 0xffffff;
   if (!b || !touch_shared(*b, at, 4, true, accessor(*current, "st.shared::cluster", EMU_PC)))
     return;
+  note_remote(*b, "st.shared::cluster", current->now(), EMU_PC);
   memcpy(b->arena + at, &value, 4);
 }
 

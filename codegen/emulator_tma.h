@@ -198,6 +198,7 @@ void emu_tma_load(u32 dst, const CUtensorMap* map, u32 bar, int mask, const int*
     const u64 bytes = box_bytes(box.map);
     time_load(o, bytes);
     for (Block* b : targets) {
+      if (b != o.block) b->remote[slot_of(o.epoch)] = {o.epoch, o.what, o.pc};
       load_box(o, box, *b, dst);
       complete_bytes(*b, bar, bytes, o);
     }

@@ -8,7 +8,8 @@ those of the level-2 text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorc.codegen.llvm_builder import Builder, integer_of
@@ -20,7 +21,7 @@ from tensorc.ir.dtypes import F64, I64, Kind, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
 from tensorc.ir.launch import Entry, Slot, Strides
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol, evaluate, symbols
-from tensorc.ir.tensor import Select, Tensor, resolved, value_type
+from tensorc.ir.tensor import Select, Tensor, free_indices, resolved, value_type
 from tensorc.ir.tile import (
     Block,
     Carry,
@@ -87,6 +88,7 @@ class _Emitter:
         checks = {(item.read, item.axis): n + 1 for n, item in enumerate(program.checks)}
         self.scope = Scope({}, _Extents(self), options.static, program.extent_of, checks, "")
         self.e = Expressions(self.b, self.scope)
+        self.unrolled = ("", 1)  # the index whose rows are unrolled here, and how many
 
     def function(self) -> str:
         for tensor in dict.fromkeys((*self.kernel.reads, *self.kernel.writes)):
@@ -176,7 +178,7 @@ class _Emitter:
             self.statements(self.kernel.body)
             return
         begin, end = (Operand(f"%{name}", I64, 1, 0) for name in ("begin", "end"))
-        loop = self.b.open_loop(None, 1, False, begin, end, [])
+        loop = self.b.open_loop(None, 1, 1, False, begin, end, [])
         rest = loop.base
         for block in reversed(blocks[1:]):
             size = self.blocks(block)
@@ -197,15 +199,26 @@ class _Emitter:
     def statements(self, body: Sequence[Statement]) -> None:
         for statement in body:
             match statement:
-                case Let():
-                    self.let(statement)
+                case Let(tile, _, _, expr, _, _, _, _):
+                    for _ in self.rows({*tile.axes, *free_indices(expr)}):
+                        self.let(statement)
                 case Store(tensor, subscripts, value, _, _, _, _):
                     wanted = resolved(value_type(value), value_of(tensor.dtype))
-                    self.e.store(tensor, subscripts, self.e.value(value, wanted))
+                    free = [free_indices(item) for item in (value, *subscripts)]
+                    for _ in self.rows(frozenset[str]().union(*free)):
+                        self.e.store(tensor, subscripts, self.e.value(value, wanted))
                 case Loop():
                     self.loop(statement)
                 case Each():
                     raise NotImplementedError("each is not lowered to LLVM yet")
+
+    def rows(self, indices: Collection[str]) -> Iterator[int]:
+        """Once for every row of the open block of rows, if the statement depends on its index."""
+        index, count = self.unrolled
+        for row in range(count if index in indices else 1):
+            self.scope.row = (index, row) if index in indices else None
+            yield row
+        self.scope.row = None
 
     def let(self, item: Let) -> None:
         body = item.body
@@ -216,17 +229,21 @@ class _Emitter:
             value = self.across(item.op, value)
         if value_of(item.tile.dtype) is not item.tile.dtype:
             value = rounded(self.b, value, item.tile.dtype)
-        self.scope.tiles[item.tile.name] = self.b.splat(value, self.lanes(item.tile))
+        key = (item.tile.name, self.e.row_in(item.tile.axes))
+        self.scope.tiles[key] = self.b.splat(value, self.lanes(item.tile))
 
     def guarding(self, edge: tuple[str, ...]) -> bool:
         """Whether the open blocks of these indices may be partial."""
         return any(region.edge for region in self.b.regions if region.index in edge)
 
     def lanes(self, tile: Tile) -> int:
-        total = 1
-        for size in tile.sizes:
-            total *= size
-        return total
+        """Elements of a tile along vector lanes; its rows are values of their own."""
+        return math.prod(size for size in tile.sizes if not is_rows(size))
+
+    def keys(self, tile: Tile) -> list[tuple[str, int]]:
+        """The names under which the rows of a tile are kept."""
+        index, count = self.unrolled
+        return [(tile.name, row) for row in range(count if index in tile.axes else 1)]
 
     def across(self, op: Reducer, value: Operand) -> Operand:
         """Reduce over the lanes; sums and products as a tree."""
@@ -241,22 +258,33 @@ class _Emitter:
         return self.b.result(text, value.dtype, 1, value.depth)
 
     def loop(self, item: Loop) -> None:
-        """Full blocks first, then the guarded rest; carried values run through both."""
+        """Full blocks first, then the rest; carried values run through both.
+
+        The rest of lanes is one guarded block, the rest of rows is done row by row.
+        """
         lower, upper = self.polynomial(item.lower), self.polynomial(item.upper)
         middle = self.polynomial(item.full[1]) if item.block > 1 else upper
-        carried = [self.start(carry) for carry in item.carries]
+        carried = [
+            self.start(carry, row) for carry in item.carries for _, row in self.keys(carry.tile)
+        ]
         if middle.ref != lower.ref:
-            carried = self.segment(item, False, lower, middle, carried)
+            carried = self.segment(item, item.block, False, lower, middle, carried)
         if middle.ref != upper.ref:
-            carried = self.segment(item, True, middle, upper, carried)
-        for carry, value in zip(item.carries, carried, strict=True):
-            self.scope.tiles[carry.tile.name] = value
+            block = 1 if is_rows(item.block) else item.block
+            carried = self.segment(item, block, block > 1, middle, upper, carried)
+        for key, value in zip(self.carried(item), carried, strict=True):
+            self.scope.tiles[key] = value
 
-    def start(self, carry: Carry) -> Operand:
+    def carried(self, item: Loop, mark: str = "") -> list[tuple[str, int]]:
+        """The names of everything that a loop carries (with `mark`: of what follows it)."""
+        keys = [key for carry in item.carries for key in self.keys(carry.tile)]
+        return [(name + mark, row) for name, row in keys]
+
+    def start(self, carry: Carry, row: int) -> Operand:
         dtype = value_of(carry.tile.dtype)
         match carry.start:
-            case Tile(name, _, _, _, _, _):
-                value = self.scope.tiles[name]
+            case Tile(name, _, _, _, _, _) as outer:
+                value = self.scope.tiles[name, row if len(self.keys(outer)) > 1 else 0]
             case "lowest":
                 value = self.b.const(_LOWEST[dtype is F64], dtype)
             case str(other):
@@ -266,16 +294,20 @@ class _Emitter:
         return self.b.splat(convert(self.b, value, dtype), self.lanes(carry.tile))
 
     def segment(
-        self, item: Loop, edge: bool, lower: Operand, upper: Operand, carried: list[Operand]
-    ) -> list[Operand]:
-        loop = self.b.open_loop(item.index, item.block, edge, lower, upper, carried)
-        hidden = self.scope.positions.get(item.index)
+        self, item: Loop, block: int, edge: bool, lower: Operand, upper: Operand,
+        carried: list[Operand],
+    ) -> list[Operand]:  # fmt: skip
+        outer, hidden = self.unrolled, self.scope.positions.get(item.index)
+        lanes = 1 if is_rows(block) else block
+        loop = self.b.open_loop(item.index, block, lanes, edge, lower, upper, carried)
+        if is_rows(item.block):
+            self.unrolled = (item.index, block)
         self.scope.positions[item.index] = loop.base
-        for carry, value in zip(item.carries, loop.values, strict=True):
-            self.scope.tiles[carry.tile.name] = value
+        self.scope.tiles.update(zip(self.carried(item), loop.values, strict=True))
         self.statements(item.body)
-        following = [self.scope.tiles[carry.tile.name + "'"] for carry in item.carries]
+        following = [self.scope.tiles[key] for key in self.carried(item, "'")]
         after = self.b.close_loop(loop, following)
+        self.unrolled = outer
         if hidden is not None:
             self.scope.positions[item.index] = hidden
         return after
@@ -304,6 +336,11 @@ class _Extents(dict[str, Operand]):
 
 # The lowest finite f32 and f64, -(2 - 2**(1 - precision)) * 2**(largest exponent).
 _LOWEST = {False: -(2**128) + 2**104, True: -(2**1024) + 2**971}
+
+
+def is_rows(block: int) -> bool:
+    """A block that is no power of two is a number of rows, unrolled; others are vector lanes."""
+    return block & (block - 1) != 0
 
 
 def _across(op: Reducer, value: Operand) -> tuple[str, str, str]:

@@ -186,8 +186,8 @@ class Builder:
         return Operand(f"<{numbers}>", I64, lanes, 0)
 
     def open_loop(
-        self, index: str | None, block: int, edge: bool, lower: Operand, upper: Operand,
-        carried: Sequence[Operand],
+        self, index: str | None, step: int, lanes: int, edge: bool, lower: Operand,
+        upper: Operand, carried: Sequence[Operand],
     ) -> OpenLoop:  # fmt: skip
         """Start a loop in the innermost region; every carried value becomes a phi."""
         outer = self.regions[-1]
@@ -208,10 +208,10 @@ class Builder:
              f"  br i1 %{test}, label %{body}, label %{done}", f"{body}:", inside]
         )  # fmt: skip
         loop = OpenLoop(
-            head, done, self.label, base, lower, block, values, list(carried), phis, outer.tail
+            head, done, self.label, base, lower, step, values, list(carried), phis, outer.tail
         )
         outer.tail = before
-        self.regions.append(Region(self.depth + 1, index, block, edge, inside))
+        self.regions.append(Region(self.depth + 1, index, lanes, edge, inside))
         self.label = body
         return loop
 

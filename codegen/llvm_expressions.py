@@ -7,7 +7,7 @@ block) becomes a mask: a read outside it touches no memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from tensorc.codegen.llvm_builder import Builder
@@ -25,6 +25,7 @@ from tensorc.codegen.llvm_types import Operand, memory_type, vector_of
 from tensorc.ir.affine import coefficient, is_whole
 from tensorc.ir.constants import fold
 from tensorc.ir.dtypes import BF16, BOOL, I8, I16, I64, DType, value_of
+from tensorc.ir.node import fact, postorder
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Apply,
@@ -48,6 +49,12 @@ from tensorc.ir.tensor import (
 )
 
 
+@fact
+def values_in(expr: Expr) -> tuple[Value, ...]:
+    """The tiles that an expression reads, each once."""
+    return tuple(item for item in postorder([expr]) if isinstance(item, Value))
+
+
 @dataclass
 class Storage:
     """A tensor in memory: its base pointer, and strides in elements, constants where known."""
@@ -66,7 +73,8 @@ class Scope:
     shapes: Mapping[str, Polynomial]
     checks: Mapping[tuple[Read, int], int]
     error: str
-    tiles: dict[str, Operand] = field(default_factory=dict[str, Operand])
+    tiles: dict[tuple[str, int], Operand] = field(default_factory=dict[tuple[str, int], Operand])
+    row: tuple[str, int] | None = None  # the index whose rows are unrolled, and the current row
     positions: dict[str, Operand] = field(default_factory=dict[str, Operand])
 
 
@@ -88,7 +96,10 @@ class Expressions:
 
     def remembered(self, expr: Expr, dtype: DType, mask: Operand | None, first: bool) -> Operand:
         """Emit once; later uses in the same or deeper regions find it."""
-        key = (expr, dtype, mask.ref if mask else "", first)
+        row = self.row_in(free_indices(expr))
+        # A tile has another value in each copy of a loop's body, so it counts with its value.
+        tiles = tuple(self.tile(item).ref for item in values_in(expr))
+        key = (expr, dtype, mask.ref if mask else "", first, row, tiles)
         for region in self.b.regions:
             if key in region.known:
                 return region.known[key]
@@ -104,8 +115,8 @@ class Expressions:
                 return convert(self.b, self.scope.extents[index], dtype)
             case Position(index):
                 return convert(self.b, self.position(index, first), dtype)
-            case Value(tile, _, _):
-                return self.scope.tiles[tile]
+            case Value():
+                return self.tile(expr)
             case Read():
                 return self.read(expr, mask, first)
             case Select(condition, yes, no):
@@ -128,9 +139,21 @@ class Expressions:
             case Round() | Reduce() | Seen():
                 raise AssertionError(f"{type(expr).__name__} does not reach LLVM")
 
+    def tile(self, item: Value) -> Operand:
+        """A tile's value here, in the current row."""
+        return self.scope.tiles[item.tile, self.row_in(item.axes)]
+
+    def row_in(self, indices: Collection[str]) -> int:
+        """The current row, if the unrolled index is among `indices`; else 0."""
+        row = self.scope.row
+        return row[1] if row is not None and row[0] in indices else 0
+
     def position(self, index: str, first: bool) -> Operand:
-        """The index as i64: its block's base, plus the lane."""
+        """The index as i64: its block's base, plus the row or the lane."""
         base = self.scope.positions[index]
+        row = self.row_in((index,))
+        if row:
+            base = self.b.add(base, self.b.const(row, I64))
         lanes = self.lanes_of(index)
         return base if first or lanes == 1 else self.b.op("add", base, self.b.iota(lanes))
 

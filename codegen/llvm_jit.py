@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensorc.libraries import library
 from tensorc.libraries import llvm as library_llvm
 
 
@@ -25,6 +26,12 @@ def native() -> Cpu:
     llvm = library_llvm()
     features = llvm.get_host_cpu_features().flatten()
     return Cpu(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
+
+
+def version() -> str:
+    """Of llvmlite, and of the LLVM in it."""
+    parts = ".".join(str(part) for part in library_llvm().llvm_version_info)
+    return f"{library('llvmlite', 'llvmlite').__version__} (LLVM {parts})"
 
 
 def object_code(text: str, cpu: Cpu, optimise: int = 2) -> bytes:

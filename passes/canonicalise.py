@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+from tensorc.ir.affine import is_whole
 from tensorc.ir.dtypes import BOOL, F64, INTEGER, REAL, DType
 from tensorc.ir.functions import (
     ARGMAX,
@@ -32,11 +33,13 @@ from tensorc.ir.functions import (
     Reducer,
     accumulator,
 )
-from tensorc.ir.node import Node, rebuild
+from tensorc.ir.node import Node, postorder, rebuild
+from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Apply,
     Cast,
     Check,
+    Equation,
     Expr,
     Extent,
     Literal,
@@ -45,6 +48,7 @@ from tensorc.ir.tensor import (
     Read,
     Reduce,
     Select,
+    free_indices,
     value_type,
 )
 
@@ -183,11 +187,8 @@ def unique_names(program: Program) -> Program:
         extents[f"{name}_{number}"] = extents[name]
         return f"{name}_{number}"
 
-    renamer = _Renamer(fresh)
-    equations = tuple(
-        replace(item, body=renamer.renamed(item.body, frozenset(item.indices), ()))
-        for item in program.equations
-    )
+    renamer = _Renamer(fresh, extents)
+    equations = tuple(replace(item, body=renamer.equation(item)) for item in program.equations)
     checks = variants(program.checks, renamer.reads)
     return replace(program, equations=equations, extents=tuple(extents.items()), checks=checks)
 
@@ -204,11 +205,20 @@ def variants(checks: tuple[Check, ...], changed: Mapping[Read, set[Read]]) -> tu
 class _Renamer:
     """Substitutes positions under binders; one fresh name per clashing name and nesting."""
 
-    def __init__(self, fresh: Callable[[str], str]) -> None:
-        self.fresh = fresh
+    def __init__(
+        self, fresh: Callable[[str], str], extents: Mapping[str, Polynomial]
+    ) -> None:  # fmt: skip
+        self.fresh, self.extents = fresh, extents
+        self.left: frozenset[str] = frozenset()  # the left side of the equation at hand
         self.memo: dict[tuple[Expr, frozenset[str], tuple[tuple[str, str], ...]], Expr] = {}
         self.names: dict[tuple[str, int], str] = {}
         self.reads: dict[Read, set[Read]] = {}
+
+    def equation(self, item: Equation) -> Expr:
+        """The body of an equation with unique names."""
+        self.left = frozenset(item.indices)
+        self.memo.clear()
+        return self.renamed(item.body, self.left, ())
 
     def renamed(
         self, expr: Expr, bound: frozenset[str], names: tuple[tuple[str, str], ...]
@@ -224,7 +234,10 @@ class _Renamer:
             case Position(index):
                 return Position(dict(names).get(index, index))
             case Reduce(reducer, indices, body, where, dtype):
-                chosen = tuple(self.choose(index, bound) for index in indices)
+                seen = {dict(names).get(i, i) for i in free_indices(expr)}
+                alone = not seen & (bound - self.left) and self.whole(expr)
+                around = self.left if alone else bound
+                chosen = tuple(self.choose(index, around) for index in indices)
                 inner = {**dict(names), **dict(zip(indices, chosen, strict=True))}
                 now = tuple(sorted(inner.items()))
                 taken = bound | set(chosen)
@@ -238,6 +251,13 @@ class _Renamer:
 
     def child(self, item: Node, bound: frozenset[str], names: tuple[tuple[str, str], ...]) -> Node:
         return self.renamed(item, bound, names) if isinstance(item, Expr) else item
+
+    def whole(self, item: Reduce) -> bool:
+        """No read inside needs a guard, so that no condition will ever move in. Such a reduction,
+        if it uses nothing that the reductions around it bind, is computed outside of them: it may
+        take their names, and so stays one node wherever it stands."""
+        reads = [read for read in postorder([item]) if isinstance(read, Read)]
+        return all(is_whole(read, self.extents) for read in reads)
 
     def choose(self, index: str, bound: frozenset[str]) -> str:
         """`index` itself, or the first of its fresh names that is not bound here."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorc.passes.channel_steps import Action, Entry, Role, Spot, entries
+from tensorc.passes.channel_steps import Action, Do, Entry, Fill, Role, Spot, entries
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,11 @@ def step_of(role: Role, whole: tuple[tuple[str, ...], ...] = ()) -> tuple[Item, 
 def stages(step: tuple[Item, ...]) -> int:
     """How many iterations a step works on."""
     return 1 + max((item.stage for item in step), default=0)
+
+
+def operation(item: Item) -> str:
+    """The operation that an item performs, if it performs one."""
+    return item.action.operation if isinstance(item.action, Do | Fill) else ""
 
 
 def _splits(role: Role, cut: int, whole: tuple[tuple[str, ...], ...]) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from tensorc.ir import channel
 from tensorc.ir.channel import At
-from tensorc.passes.channel_cut import Item, stages
+from tensorc.passes.channel_cut import Item, operation, stages
 from tensorc.passes.channel_steps import Do, Fill, Give, Operand, Take
 from tensorc.passes.channel_turns import Batch
 
@@ -54,10 +54,10 @@ def sections(
     `tiles` are the names that are there once per tile, `places` the registers of each value.
     """
     first, waits = stages(step) - 1, waits_of(step, places)
-    writer = _Writer(step, batches, tiles, waits)
-    prologue = [s for p in range(first) for s in writer.step("prologue", p)]
+    writer = _Writer(step, batches, tiles, places, waits)
+    prologue = [*writer.idle(0), *(s for p in range(first) for s in writer.step("prologue", p))]
     steady = list(writer.step("steady", 0))
-    epilogue = [s for k in range(first) for s in writer.step("epilogue", k)]
+    epilogue = [*(s for k in range(first) for s in writer.step("epilogue", k)), *writer.idle(1)]
     drained = [channel.Wait(unit, 0) for unit in waits.last]
     return Sections(
         first, _grouped(prologue), tuple(s for _, s in steady), (*_grouped(epilogue), *drained)
@@ -88,19 +88,33 @@ class _Writer:
     items: tuple[Item, ...]
     batches: tuple[Batch, ...]
     tiles: frozenset[str]
+    places: dict[str, str]
     waits: Waits
 
     def step(self, section: str, number: int) -> Iterator[Guarded]:
         """The statements of one step of a section, each with the iteration that must exist."""
-        here = [k for k, item in enumerate(self.items) if self.runs(section, number, item.stage)]
-        turns = self.turns(section, number, here)
-        for k in here:
-            guard = self.guard(section, number, self.items[k].stage)
-            for unit, pending in self.waits.before.get((section, number, k), {}).items():
+        turns = self.turns(section, number)
+        for k, item in enumerate(self.items):
+            here = self.runs(section, number, item.stage)
+            guard = self.guard(section, number, item.stage)
+            waits = self.waits.before.get((section, number, k), {}) if here else {}
+            for unit, pending in waits.items():
                 yield guard, channel.Wait(unit, pending)
             yield from turns.get((k, 0), ())
-            yield guard, self.statement(self.items[k], section, number)
+            if here:
+                yield guard, self.statement(item, section, number)
             yield from turns.get((k, 1), ())
+
+    def idle(self, end: int) -> Iterator[Guarded]:
+        """Turns in periods before the role's first step (end 0) or after its last (end 1)."""
+        periods = list[tuple[int, int]]()
+        for k, batch in enumerate(self.batches):
+            many = batch.tail if end else batch.lead
+            begin = batch.lead + stages(self.items) if end else 0
+            periods += [(begin + n, k) for n in range(many)]
+        for _, k in sorted(periods):
+            yield At("start"), channel.Turn(self.batches[k].takes)
+            yield At("start"), channel.Pass(self.batches[k].passes)
 
     def runs(self, section: str, number: int, stage: int) -> bool:
         """Whether items of a stage are in a step."""
@@ -126,18 +140,18 @@ class _Writer:
             case _:
                 return At("end", number - stage)
 
-    def turns(
-        self, section: str, number: int, here: list[int]
-    ) -> dict[tuple[int, int], list[Guarded]]:
+    def turns(self, section: str, number: int) -> dict[tuple[int, int], list[Guarded]]:
         """Turns before the first and passes after the last operation of each batch in a step."""
         found = dict[tuple[int, int], list[Guarded]]()
         for batch in self.batches:
-            names = {k: _operation(self.items[k]) for k in here}
-            members = [k for k in here if names[k] in batch.operations]
-            leader = next((k for k in members if names[k] == batch.leader), None)
-            if leader is None:
+            all_ = [k for k, item in enumerate(self.items) if operation(item) in batch.operations]
+            here = [k for k in all_ if self.runs(section, number, self.items[k].stage)]
+            counting = [k for k in here if operation(self.items[k]) == batch.leader]
+            if batch.leader and not counting:
                 continue
-            guard = self.guard(section, number, self.items[leader].stage)
+            stage = self.items[counting[0]].stage if counting else number
+            guard = self.guard(section, number, stage if section == "prologue" else 0)
+            members = here or all_
             found.setdefault((members[0], 0), []).append((guard, channel.Turn(batch.takes)))
             found.setdefault((members[-1], 1), []).append((guard, channel.Pass(batch.passes)))
         return found
@@ -156,19 +170,13 @@ class _Writer:
                 return channel.Done(ring, at, deferred)
 
     def call(self, operation: str, at: At, reads: tuple[Operand, ...]) -> channel.Call:
-        read = (
-            channel.Read(name, channel.ONCE if name in self.tiles else _back(at, distance))
-            for name, distance in reads
-        )
-        return channel.Call(operation, at, tuple(read))
-
-
-def _operation(item: Item) -> str:
-    return item.action.operation if isinstance(item.action, Do | Fill) else ""
-
-
-def _back(at: At, distance: int) -> At:
-    return At(at.anchor, at.offset - distance)
+        found = list[channel.Read]()
+        for name, distance in reads:
+            back = channel.ONCE if name in self.tiles else At(at.anchor, at.offset - distance)
+            if back.anchor == "start" and back.offset < 0 and name not in self.places:
+                continue  # rings have no elements before the first iteration
+            found.append(channel.Read(name, back))
+        return channel.Call(operation, at, tuple(found))
 
 
 @dataclass

@@ -262,6 +262,16 @@ def _telling(role: Role, link: Link, reader: Reader) -> int:
     return 0
 
 
+def _complete(role: Role, index: int) -> Spot:
+    """Behind an operation; behind what starts until it is complete, if its role waits for that."""
+    place, item = role.places[index], operation_of(role.problem)[role.places[index].operation]
+    behind = (place.stage, index, 1)
+    if flight(role.problem, item) in ("", channel.COMMIT):
+        return behind
+    done = _latest(role, start(role.schedule, item.name) + item.latency)
+    return max(behind, min(done, (place.stage + 1, index, 0)))
+
+
 def _latest(role: Role, time: int) -> Spot:
     """After the last operation that starts at `time` or before, counted from the iteration."""
     step, cycle = divmod(time, role.schedule.ii)
@@ -272,11 +282,11 @@ def _latest(role: Role, time: int) -> Spot:
 
 
 def _writers(role: Role) -> Iterator[Entry]:
-    """Values and signals that leave for other roles after their writer."""
+    """Values and signals that leave for other roles when their writer is complete."""
     for link in role.links:
         writers = [k for k, place in enumerate(role.places) if place.operation == link.writer]
         for index in writers:
-            spot = (role.places[index].stage, index, 1)
+            spot = _complete(role, index)
             name, done = link.ring.name, ((link.writer, 0),)
             made = results(role.problem, link.writer)
             if link.signal:

@@ -1,31 +1,42 @@
 """Whose turn it is on a unit that several roles use in a fixed order.
 
 The operations of a unit, in the order of a period, fall into batches of one role each. A role waits
-for its turn before a batch and passes it on behind, once for each iteration of the batch's leading
-operation. If the leaders' stages let each batch wait for the one before it in the same or the last
-period, one turn is given at the start and the order is the schedule's; else no turns are taken on
-that unit, since a named barrier holds only one.
+for its turn before a batch and passes it on behind. A named barrier holds one turn, so all roles
+must take equally many and the one given at the start goes round.
+
+Usually a batch takes a turn once for each iteration of its leading operation: if leaders can be
+chosen so that each batch waits for the one before it in the same or the last period. Where stages
+forbid that, turns are taken in every period of the schedule, from the first that any role works in
+to the last, also by batches that have nothing to do in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import product
 
 from tensorc.ir import channel
 from tensorc.ir.schedule import Schedule, UnitOrder, placement_of
+from tensorc.passes.channel_cut import Item, operation, stages
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Operations that one role issues in one turn; `leader` counts the turns."""
+    """Operations that one role issues in one turn.
+
+    `leader` counts the turns; if it is empty, periods do, and the role takes `lead` turns before
+    its own first step and `tail` turns after its last.
+    """
 
     role: str
+    unit: str
     operations: tuple[str, ...]
     leader: str
     takes: str
     passes: str
+    lead: int = 0
+    tail: int = 0
 
 
 def turns(schedule: Schedule) -> tuple[tuple[channel.Token, ...], tuple[Batch, ...]]:
@@ -39,27 +50,56 @@ def turns(schedule: Schedule) -> tuple[tuple[channel.Token, ...], tuple[Batch, .
     return tuple(tokens), tuple(batches)
 
 
+def paced(
+    schedule: Schedule, batches: tuple[Batch, ...], steps: Mapping[str, tuple[Item, ...]]
+) -> tuple[Batch, ...]:
+    """Batches with `lead` and `tail` where periods count; `steps` are the steps of all roles."""
+    counted = [batch for batch in batches if not batch.leader]
+    begins = {batch: _begin(schedule, batch, steps[batch.role]) for batch in counted}
+    ends = {batch: begins[batch] + stages(steps[batch.role]) for batch in counted}
+    made = list[Batch]()
+    for batch in batches:
+        unit = [other for other in counted if other.unit == batch.unit]
+        if batch.leader:
+            made.append(batch)
+            continue
+        lead = begins[batch] - min(begins[other] for other in unit)
+        tail = max(ends[other] for other in unit) - ends[batch]
+        made.append(replace(batch, lead=lead, tail=tail))
+    return tuple(made)
+
+
+def _begin(schedule: Schedule, batch: Batch, step: tuple[Item, ...]) -> int:
+    """The period in which a batch's turn in its role's first step falls."""
+    first = batch.operations[0]
+    local = next(item.stage for item in step if operation(item) == first)
+    return placement_of(schedule)[first].stage - local
+
+
 def _unit(schedule: Schedule, order: UnitOrder) -> tuple[list[channel.Token], list[Batch]]:
     groups = _groups(schedule, order)
-    leaders = _leaders(groups)
-    if leaders is None:
+    if len(groups) < 2:
         return [], []
+    leaders = _leaders(groups)
     names = {role: f"{order.unit}.{role}" for role, _ in order.barriers}
     roles = [role for role, _ in groups]
     given = dict.fromkeys(roles, 0)
-    for number, (_, stage) in enumerate(leaders):
-        before = leaders[number - 1][1] + (number == 0)
-        given[roles[number]] += before - stage
+    for role, gap in zip(roles, _gaps(leaders) if leaders else _FIRST, strict=False):
+        given[role] += gap
     tokens = [
         channel.Token(names[role], order.unit, role, barrier, given[role])
         for role, barrier in order.barriers
     ]
+    chosen = [name for name, _ in leaders] if leaders else [""] * len(groups)
     following = [*roles[1:], roles[0]]
     batches = [
-        Batch(role, tuple(name for name, _ in members), leader, names[role], names[after])
-        for (role, members), (leader, _), after in zip(groups, leaders, following, strict=True)
+        Batch(role, order.unit, tuple(n for n, _ in members), leader, names[role], names[after])
+        for (role, members), leader, after in zip(groups, chosen, following, strict=True)
     ]
     return tokens, batches
+
+
+_FIRST = (1,)  # the first batch of a period follows the last of the period before
 
 
 Member = tuple[str, int]  # an operation and its stage, counted from the step of its batch
@@ -81,13 +121,11 @@ def _groups(schedule: Schedule, order: UnitOrder) -> list[tuple[str, tuple[Membe
     return [(role, tuple(members)) for role, members in runs]
 
 
-def _leaders(groups: list[tuple[str, tuple[Member, ...]]]) -> list[Member] | None:
+def _leaders(groups: list[tuple[str, tuple[Member, ...]]]) -> tuple[Member, ...] | None:
     """A member of each group such that each turn comes from this period or the last."""
-    if len(groups) < 2:
-        return None
     for choice in product(*(members for _, members in groups)):
         if all(gap in (0, 1) for gap in _gaps(choice)):
-            return list(choice)
+            return choice
     return None
 
 

@@ -17,12 +17,12 @@ from dataclasses import replace
 from tensorc.ir import channel
 from tensorc.ir.channel import ONCE, At
 from tensorc.ir.node import Node, node
-from tensorc.ir.schedule import LoopProblem, Schedule, placement_of
+from tensorc.ir.schedule import LoopProblem, RolePlan, Schedule, placement_of
 from tensorc.passes.channel_cut import Item, step_of
-from tensorc.passes.channel_links import Link, links
+from tensorc.passes.channel_links import links
 from tensorc.passes.channel_sections import sections
 from tensorc.passes.channel_steps import Do, Fill, role_of
-from tensorc.passes.channel_turns import Batch, turns
+from tensorc.passes.channel_turns import Batch, paced, turns
 
 
 @node
@@ -69,9 +69,17 @@ def channels(problem: LoopProblem, schedule: Schedule, frame: Frame = BARE) -> c
     """
     found = links(problem, schedule)
     tokens, batches = turns(schedule)
-    roles = tuple(
-        _role(problem, schedule, frame, found, batches, plan.role, plan.warps, plan.registers)
+    tiles = _tile_reads(frame)
+    steps = {
+        plan.role: step_of(
+            role_of(problem, schedule, plan.role, found, tiles),
+            tuple(batch.operations for batch in batches if batch.role == plan.role),
+        )
         for plan in schedule.roles
+    }
+    batches = paced(schedule, batches, steps)
+    roles = tuple(
+        _role(schedule, frame, plan, steps[plan.role], batches) for plan in schedule.roles
     )
     kept = [link.ring for link in found if not (link.moves or link.signal)]
     more = [_tile_ring(schedule, frame, tile) for tile in frame.tiles]
@@ -109,29 +117,28 @@ def _tile_readers(schedule: Schedule, frame: Frame, tile: TileRing) -> Iterator[
             yield places[finish.beside].role
 
 
-def _role(
-    problem: LoopProblem,
-    schedule: Schedule,
-    frame: Frame,
-    found: tuple[Link, ...],
-    batches: tuple[Batch, ...],
-    name: str,
-    warps: int,
-    registers: int,
-) -> channel.Role:
-    tiles = dict[str, tuple[str, ...]]()
+def _tile_reads(frame: Frame) -> dict[str, tuple[str, ...]]:
+    """What each operation of the loop reads that is there once per tile."""
+    reads = dict[str, tuple[str, ...]]()
     for tile in frame.tiles:
         for reader in tile.readers:
-            tiles[reader] = (*tiles.get(reader, ()), tile.name)
-    own = tuple(batch for batch in batches if batch.role == name)
-    role = role_of(problem, schedule, name, found, tiles)
-    step = step_of(role, tuple(batch.operations for batch in own))
-    names = frozenset(tile.name for tile in frame.tiles)
-    loop = sections(step, own, names, _places(step))
-    head = (*_starts(step), *_loads(schedule, frame, name))
-    tail = tuple(_finishes(schedule, frame, name))
+            reads[reader] = (*reads.get(reader, ()), tile.name)
+    return reads
+
+
+def _role(
+    schedule: Schedule,
+    frame: Frame,
+    plan: RolePlan,
+    step: tuple[Item, ...],
+    batches: tuple[Batch, ...],
+) -> channel.Role:
+    own = tuple(batch for batch in batches if batch.role == plan.role)
+    loop = sections(step, own, frozenset(tile.name for tile in frame.tiles), _places(step))
+    head = (*_starts(step), *_loads(schedule, frame, plan.role))
+    tail = tuple(_finishes(schedule, frame, plan.role))
     return channel.Role(
-        name, warps, registers, loop.first, (*head, *loop.prologue), loop.steady,
+        plan.role, plan.warps, plan.registers, loop.first, (*head, *loop.prologue), loop.steady,
         (*loop.epilogue, *tail),
     )  # fmt: skip
 

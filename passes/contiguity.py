@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from tensorc.ir.affine import coefficient
 from tensorc.ir.node import postorder
-from tensorc.ir.tensor import Expr, Read, Reduce
+from tensorc.ir.tensor import Expr, Read, Reduce, free_indices
 
 Units = Mapping[str, int | None]  # tensor name -> the axis with stride 1; absent: the last
 
@@ -52,6 +52,31 @@ def lanes_of(
     if chosen is None or best_inner is None:
         return chosen
     return None if best_inner < _gathers(body, chosen, units) else chosen
+
+
+def rows_of(indices: Iterable[str], lane: str | None, body: Expr) -> str | None:
+    """The index of a left side along which several rows should share what they read.
+
+    Several rows of one block multiply the use of a vector that is loaded once: an index qualifies
+    if some reduction depends on it while a read inside does not. Ties go to the last index.
+    """
+    best: tuple[int, str] | None = None
+    for index in indices:
+        if index == lane:
+            continue
+        shared = sum(_shared(item, index, lane) for item in _reduces(body))
+        if shared and (best is None or shared >= best[0]):
+            best = (shared, index)
+    return best[1] if best else None
+
+
+def _shared(reduce: Reduce, index: str, lane: str | None) -> int:
+    """Reads inside a reduction that all rows along `index` have in common."""
+    free = free_indices(reduce)
+    if index not in free or (lane is not None and lane not in free):
+        return 0
+    own = [read for read in reads_in(reduce) if index not in free_indices(read)]
+    return sum(lane is None or lane in free_indices(read) for read in own)
 
 
 def _cost(body: Expr, written: Read, index: str, units: Units) -> int:

@@ -21,7 +21,7 @@ condition. Fusion and tiling proper are other passes; this one is their fallback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -61,23 +61,37 @@ from tensorc.ir.tile import (
     TileProgram,
     Use,
 )
+from tensorc.machine.instruction import Machine
+from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, integer, truth, variants
-from tensorc.passes.contiguity import Units, lanes_of, reduction_lanes
+from tensorc.passes.contiguity import Units, lanes_of, reduction_lanes, rows_of
 
 T = TypeVar("T")
-VECTOR = Use("vector")
 _COMBINE: dict[Reducer, str] = {
     SUM: "add", PROD: "mul", MAX: "max", MIN: "min", ANY: "or", ALL: "and",
 }  # fmt: skip
 
 
-def lower(program: Program, lanes: int, units: Units, machine: str) -> TileProgram:
-    """Lower a canonical program. `lanes`: elements along a vectorised index per statement;
-    `units`: the unit-stride axis of tensors that are not row-major; `machine`: the machine file."""
+@dataclass(frozen=True)
+class Widths:
+    """The register tile of a machine: `lanes` of 32 bits in a vector; where rows share what they
+    read, `vectors` of them side by side in each of `rows` rows."""
+
+    lanes: int
+    vectors: int = 1
+    rows: int = 1
+
+
+def lower(
+    program: Program, widths: Widths, units: Units, machine: str, static: Mapping[str, int]
+) -> TileProgram:
+    """Lower a canonical program. `units`: the unit-stride axis of tensors that are not row-major;
+    `machine`: the machine file; `static`: extents known now, so that blocks are not too large."""
     outputs = {item.tensor.name for item in program.outputs}
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
-        _Lowering(program, lanes, units, changed).kernel(item) for item in program.equations
+        _Lowering(program, widths, units, changed, static, MACHINES[machine]).kernel(item)
+        for item in program.equations
     )
     workspaces = tuple(item.tensor for item in program.equations if item.tensor.name not in outputs)
     return TileProgram(
@@ -105,10 +119,12 @@ class _Lowering:
     """The state of lowering one equation: the open scopes and the names in use."""
 
     def __init__(
-        self, program: Program, lanes: int, units: Units, changed: dict[Read, set[Read]]
-    ) -> None:
-        self.changed = changed
-        self.lanes, self.units, self.extents = lanes, units, program.extent_of
+        self, program: Program, widths: Widths, units: Units, changed: dict[Read, set[Read]],
+        static: Mapping[str, int], machine: Machine,
+    ) -> None:  # fmt: skip
+        self.changed, self.widths, self.static = changed, widths, static
+        self.plain, self.threads = Use(machine.plain), machine.plain == "simt"
+        self.lanes, self.units, self.extents = widths.lanes, units, program.extent_of
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
         self.taken = set(self.extents) | {item.tensor.name for item in named}
         self.scopes = [_Scope(None, 1)]
@@ -119,18 +135,37 @@ class _Lowering:
         element = Read(equation.tensor, subscripts)
         inner = [i for item in postorder([body]) if isinstance(item, Reduce) for i in item.indices]
         lane = lanes_of(equation.indices, inner, body, element, self.units)
-        order = [index for index in equation.indices if index != lane] + ([lane] if lane else [])
+        rows = rows_of(equation.indices, lane, body) if self.widths.rows > 1 else None
+        blocks = self.blocks(lane, rows, body)
+        order = [index for index in equation.indices if index not in blocks] + list(blocks)
 
         def store() -> None:
             value = self.flat(body, ())
-            item = Store(equation.tensor, subscripts, value, None, (), VECTOR, ())
+            item = Store(equation.tensor, subscripts, value, None, (), self.plain, ())
             self.scopes[-1].statements.append(item)
 
-        self.nest([(index, self.lanes if index == lane else 1) for index in order], store)
-        grid, statements = _peel(tuple(self.scopes[0].statements))
+        self.nest([(index, blocks.get(index, 1)) for index in order], store)
+        most = self.lanes if self.threads else 1
+        grid, statements = _peel(tuple(self.scopes[0].statements), most)
         return Kernel(
             equation.tensor.name, _tensors_read(body), (equation.tensor,), grid, statements
         )
+
+    def blocks(self, lane: str | None, rows: str | None, body: Expr) -> dict[str, int]:
+        """The blocks of the left side's vectorised indices, the outer one first."""
+        wide = self.widths.vectors if rows is not None else 1
+        lanes = self.lanes * wide * 4 // max(4, _widest(body))
+        found: dict[str, int] = {}
+        if lane is not None:
+            found[lane] = self.fitting(lane, lanes)
+        if rows is not None and self.static.get(rows, 2) > 1:
+            found[rows] = self.widths.rows
+        return found
+
+    def fitting(self, index: str, lanes: int) -> int:
+        """The block, or on a CPU the least power of two that covers a small static extent."""
+        size = self.static.get(index, lanes)
+        return lanes if self.threads or size >= lanes else max(2, 1 << (size - 1).bit_length())
 
     def nest(self, loops: list[tuple[str, int]], innermost: Callable[[], None]) -> None:
         """Open `loops` without carries around what `innermost` emits."""
@@ -209,10 +244,12 @@ class _Lowering:
 
     def reduction(self, item: Reduce, where: Expr | None, free: frozenset[str]) -> Value:
         """Emit the loops of a reduction in the innermost open scope."""
-        outer = [s.index for s in self.scopes if s.index in free and s.lanes > 1 and s.index]
-        lane = None if outer else reduction_lanes(item, self.units)
+        outer = [s for s in self.scopes if s.index in free and s.lanes > 1]
+        rows = [s.index for s in outer if s.index and not _in_lanes(s.lanes)]
+        along = [s.index for s in outer if s.index and _in_lanes(s.lanes)]
+        lane = None if along else reduction_lanes(item, self.units)
         order = [i for i in item.indices if i != lane] + ([lane] if lane else [])
-        axes = tuple(outer) if outer else tuple(_optional(lane))
+        axes = (*rows, *along, *_optional(lane))
         dtype = accumulator(item.reducer, value_type(item.body), item.dtype)
         dtype = settled(value_type(item)) if item.reducer not in (SUM, PROD) else dtype
         tile = self.tile(str(item.reducer), axes, dtype)
@@ -220,8 +257,8 @@ class _Lowering:
         self.carry(item, where, order, lane, tile, start)
         if lane is None:
             return _value(tile)
-        total = self.tile(str(item.reducer), (), dtype)
-        self.emit(Let(total, item.reducer, (lane,), _value(tile), None, None, VECTOR, ()))
+        total = self.tile(str(item.reducer), tuple(rows), dtype)
+        self.emit(Let(total, item.reducer, (lane,), _value(tile), None, None, self.plain, ()))
         return _value(total)
 
     def carry(
@@ -230,7 +267,7 @@ class _Lowering:
     ) -> None:  # fmt: skip
         """Loops over `order` carrying `tile` from `start`, innermost first in the recursion."""
         index, *rest = order
-        block = self.lanes if index == lane else 1
+        block = self.inner_lanes(lane) if index == lane else 1
         next_tile = Tile(
             tile.name + "'", tile.axes, tile.sizes, tile.dtype, tile.space, tile.layout
         )
@@ -238,11 +275,11 @@ class _Lowering:
         if rest:
             inner = self.tile(str(item.reducer), tile.axes, tile.dtype)
             self.carry(item, where, rest, lane, inner, tile)
-            self.emit(_map(next_tile, _value(inner)))
+            self.map(next_tile, _value(inner))
         else:
             element = self.element(item, where, lane, tile.dtype)
             combined = Apply(FUNCTIONS[_COMBINE[item.reducer]], (_value(tile), element))
-            self.emit(_map(next_tile, combined))
+            self.map(next_tile, combined)
         scope = self.scopes.pop()
         self.emit(_loop(index, block, (Carry(tile, start),), scope.statements))
 
@@ -256,9 +293,15 @@ class _Lowering:
             return flat
         inside = call("lt", Position(lane), Extent(lane))
         guarded = Select(inside, flat, identity(item.reducer, settled(value_type(flat))))
-        tile = self.tile("x", (lane,), settled(value_type(guarded)))
-        self.emit(Let(tile, None, (), guarded, None, None, VECTOR, (lane,)))
+        rows = [s.index for s in self.scopes if s.lanes > 1 and s.index and s.index != lane]
+        axes = (*(index for index in rows if index in free_indices(guarded)), lane)
+        tile = self.tile("x", axes, settled(value_type(guarded)))
+        self.emit(Let(tile, None, (), guarded, None, None, self.plain, (lane,)))
         return _value(tile)
+
+    def inner_lanes(self, index: str | None) -> int:
+        """The block of a reduction's own lanes."""
+        return self.fitting(index, self.lanes) if index is not None else 1
 
     def tile(self, stem: str, axes: tuple[str, ...], dtype: DType) -> Tile:
         """A register tile with a fresh name."""
@@ -266,11 +309,28 @@ class _Lowering:
         while f"{stem}{number}" in self.taken:
             number += 1
         self.taken.add(f"{stem}{number}")
-        sizes = tuple(self.lanes for _ in axes)
+        open_blocks = {scope.index: scope.lanes for scope in self.scopes}
+        sizes = tuple(open_blocks.get(axis) or self.inner_lanes(axis) for axis in axes)
         return Tile(f"{stem}{number}", axes, sizes, dtype, "register", Strided())
+
+    def map(self, tile: Tile, body: Expr) -> None:
+        """A pointwise statement."""
+        self.emit(Let(tile, None, (), body, None, None, self.plain, ()))
 
     def emit(self, statement: Statement) -> None:
         self.scopes[-1].statements.append(statement)
+
+
+def _in_lanes(block: int) -> bool:
+    """A block that is a power of two runs along vector lanes; another is a number of rows."""
+    return block & (block - 1) == 0
+
+
+def _widest(body: Expr) -> int:
+    """Bytes of the widest accumulator of a sum or product in `body`, at least 4."""
+    sums = [item for item in postorder([body]) if isinstance(item, Reduce)]
+    types = [accumulator(i.reducer, value_type(i.body), i.dtype) for i in sums]
+    return max((settled(dtype).bits // 8 for dtype in types), default=4)
 
 
 @fact
@@ -311,10 +371,6 @@ def _value(tile: Tile) -> Value:
     return Value(tile.name, tile.axes, tile.dtype)
 
 
-def _map(tile: Tile, body: Expr) -> Let:
-    return Let(tile, None, (), body, None, None, VECTOR, ())
-
-
 def _loop(
     index: str, block: int, carries: tuple[Carry, ...], body: Sequence[Statement]
 ) -> Loop:  # fmt: skip
@@ -326,14 +382,17 @@ def _loop(
     )  # fmt: skip
 
 
-def _peel(statements: tuple[Statement, ...]) -> tuple[tuple[Block, ...], tuple[Statement, ...]]:
-    """Loops that hold everything, one element at a time and carrying nothing, become the grid."""
+def _peel(
+    statements: tuple[Statement, ...], most: int
+) -> tuple[tuple[Block, ...], tuple[Statement, ...]]:
+    """Loops that hold everything and carry nothing become the grid, if their block is at most
+    `most`: 1 on a CPU, where lanes stay loops; the threads of a block on a GPU."""
     grid: list[Block] = []
     while len(statements) == 1:
         (only,) = statements
-        if not isinstance(only, Loop) or only.block != 1 or only.carries:
+        if not isinstance(only, Loop) or only.block > most or only.carries:
             break
-        grid.append(Block(only.index, 1))
+        grid.append(Block(only.index, only.block))
         statements = only.body
     return tuple(grid), statements
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tensorc.errors import (
         ArgumentError,
         BrokenInvariant,
+        CacheWarning,
         Infeasible,
         KernelError,
         NotationError,
@@ -118,8 +119,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "contraction": "einsum",
     "errors": (
-        "ArgumentError BrokenInvariant Infeasible KernelError NotationError NotationWarning"
-        " OutOfRange Unavailable"
+        "ArgumentError BrokenInvariant CacheWarning Infeasible KernelError NotationError"
+        " NotationWarning OutOfRange Unavailable"
     ),
     "lang.binders": "index indices",
     "lang.tensors": "Index Tensor",
@@ -138,6 +139,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 __all__ = [
     "ArgumentError",
     "BrokenInvariant",
+    "CacheWarning",
     "Expr",
     "Index",
     "Infeasible",

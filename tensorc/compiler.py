@@ -8,31 +8,45 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
-from tensorc.ir.launch import Strides
-from tensorc.ir.polynomial import Symbol, evaluate
-from tensorc.ir.tensor import Program, Tensor
-from tensorc.ir.tile import TileProgram
+from tensorc.ir.launch import Launch, Strides
+from tensorc.ir.strict_json import Json
+from tensorc.ir.tensor import Program
+from tensorc.runtime.compiled import Call, Compiled, const_values
+from tensorc.runtime.cpu import CpuKernel
+from tensorc.runtime.kernels import Kernels
+from tensorc.runtime.keys import kernel_key
+from tensorc.runtime.launch_json import from_json, to_json
+
+if TYPE_CHECKING:
+    from tensorc.codegen.llvm import Module
+    from tensorc.ir.tile import TileProgram
+    from tensorc.runtime.cache import Stored
+
+    State = Program | TileProgram
 
 Array = npt.NDArray[Any]
-State = Program | TileProgram
+
+
+REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
 
 
 @dataclass(frozen=True)
 class Target:
-    """What is compiled for: the machine file, and lanes of 32 bits in one of its vectors."""
+    """What is compiled for: the machine file, lanes of 32 bits in one of its vectors, and the
+    register tile in which rows share what they read: `vectors` side by side in `rows` rows."""
 
     machine: str
     lanes: int
+    vectors: int = 1
+    rows: int = 1
 
 
 @dataclass(frozen=True)
@@ -40,13 +54,15 @@ class Request:
     """Everything that the text of a kernel depends on, beside the program.
 
     `static`: extents fixed in the kernel. `strides`: of parameters that are not row-major.
-    `policy`: "fast" or "strict".
+    `policy`: "fast" or "strict". `rewrite`: let the algebra choose a cheaper equal program; only
+    under "fast", and at the extents in `static`.
     """
 
     target: Target
     static: Mapping[str, int]
     strides: Mapping[str, Strides] = field(default_factory=dict[str, Strides])
     policy: str = "fast"
+    rewrite: bool = REWRITE
 
 
 @dataclass(frozen=True)
@@ -65,17 +81,29 @@ def _canonicalise(state: State, request: Request) -> State:
     return canonicalise(state)
 
 
+def _rewrite(state: State, request: Request) -> State:
+    from tensorc.passes.saturate import rewrite, worth_encoding
+
+    assert isinstance(state, Program)
+    if not request.rewrite or request.policy != "fast" or not worth_encoding(state):
+        return state
+    return rewrite(state, request.static).program
+
+
 def _lower(state: State, request: Request) -> State:
-    from tensorc.passes.lower import lower
+    from tensorc.passes.lower import Widths, lower
     from tensorc.runtime.arrays import unit_axis
 
     assert isinstance(state, Program)
     units = {name: unit_axis(strides) for name, strides in request.strides.items()}
-    return lower(state, request.target.lanes, units, request.target.machine)
+    target = request.target
+    widths = Widths(target.lanes, target.vectors, target.rows)
+    return lower(state, widths, units, target.machine, request.static)
 
 
 PIPELINE: tuple[Pass, ...] = (
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
+    Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it"),
     Pass("lower", _lower, "one kernel of loops over tiles per equation"),
 )
 
@@ -86,6 +114,8 @@ def run_passes(program: Program, request: Request) -> TileProgram:
     TENSORC_DUMP=dir writes the IR after each pass there, TENSORC_PRINT=pass,... prints it on
     stderr, TENSORC_STOP_AFTER=pass ends the process's work there.
     """
+    from tensorc.ir.tile import TileProgram
+
     state: State = program
     _observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
@@ -108,8 +138,9 @@ def verify(state: State) -> Sequence[str]:
         # Conditions and checks speak of accesses as the user wrote them; passes rewrite those.
         return verify_tensor(state, accesses=False)
     from tensorc.ir.verify_tile import verify as verify_tile
+    from tensorc.machine.verify_uses import verify as verify_uses
 
-    return verify_tile(state)
+    return [*verify_tile(state), *verify_uses(state)]
 
 
 def show(state: State) -> str:
@@ -141,126 +172,91 @@ def write_text(path: Path, text: str) -> None:
     part.replace(path)
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A program compiled for the CPU. `llvm` and `tile` are its text at those levels."""
-
-    program: Program
-    tiles: TileProgram
-    llvm: str
-    kernel: Any
-
-    @property
-    def tile(self) -> str:
-        """The level-2 text."""
-        return show(self.tiles)
-
-    def every_extent(self, extents: Mapping[str, int]) -> dict[str, int]:
-        """The extents of the program's indices, and of those that passes have added."""
-        known = {Symbol(name, "extent"): size for name, size in extents.items()}
-        added = {n: evaluate(size, known) for n, size in self.tiles.extents if n not in extents}
-        return {**extents, **added}
-
-    def run(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> dict[str, Array]:
-        """Run on arrays that fit; fresh outputs by name.
-
-        Raises OutOfRange if data that was used as a subscript left its tensor.
-        """
-        outputs = self.bound(arrays, extents)(list(arrays.values()))
-        return dict(zip((item.tensor.name for item in self.tiles.outputs), outputs, strict=True))
-
-    def bound(
-        self, arrays: Mapping[str, Array], extents: Mapping[str, int]
-    ) -> Callable[[Sequence[Array]], list[Array]]:
-        """A call for operands of these types, shapes and strides, in the order of `arrays`.
-
-        `compiler.run` and `Op` keep it; it raises OutOfRange as `run` does.
-        """
-        from tensorc.ir.rounding import numpy_dtype
-        from tensorc.runtime.bound import Bound, Result
-
-        known = {Symbol(name, "extent"): size for name, size in extents.items()}
-        known.update(_parameters(self.program, arrays))
-
-        def fresh(tensor: Tensor) -> Result:
-            return Result(tensor.name, _shape(tensor, known), numpy_dtype(tensor.dtype))
-
-        outputs = [fresh(item.tensor) for item in self.tiles.outputs]
-        workspaces = [fresh(tensor) for tensor in self.tiles.workspaces]
-        tables = table_arrays(self.program)
-        every = self.every_extent(extents)
-        bound = Bound(self.kernel, arrays, outputs, workspaces, tables, every)
-        names = list(arrays)
-
-        def call(operands: Sequence[Array]) -> list[Array]:
-            results, failed = bound(operands)
-            if failed:
-                named = dict(zip(names, operands, strict=True))
-                _report(self.program, failed, named, extents)
-            return results
-
-        return call
-
-
-def _parameters(program: Program, arrays: Mapping[str, Array]) -> dict[Symbol, int]:
-    """The values of `const` integers, which sizes may use."""
-    return {Symbol(n, "parameter"): value for n, value in const_values(program, arrays).items()}
-
-
-def _shape(tensor: Tensor, known: Mapping[Symbol, int]) -> tuple[int, ...]:
-    return tuple(evaluate(size, known) for size in tensor.shape)
-
-
-def table_arrays(program: Program) -> dict[str, Array]:
-    """The constant tables as arrays of their storage types."""
-    from tensorc.ir.constants import fold
-    from tensorc.ir.rounding import nearest, round_to
-
-    arrays: dict[str, Array] = {}
-    for table in program.tables:
-        dtype = table.tensor.dtype
-        values = [nearest(fold(value, {}) or Fraction(0), dtype) for value in table.values]
-        arrays[table.tensor.name] = round_to(values, dtype).reshape(_shape(table.tensor, {}))
-    return arrays
-
-
-def _report(
-    program: Program, number: int, arrays: Mapping[str, Array], extents: Mapping[str, int]
-) -> None:
-    """A check failed: the interpreter finds the element and raises OutOfRange."""
-    from tensorc.ir.interpret_tensor import interpret
-
-    interpret(program, dict(arrays), dict(extents))
-    raise BrokenInvariant(
-        f"check {number} of {program.name} failed on the CPU, but the interpreter finds no "
-        "subscript out of range; please report the program and its arrays"
-    )
-
-
 def cpu_target() -> Target:
     """This machine's vectors, from its CPU features."""
     from tensorc.libraries import llvm
 
     features = llvm().get_host_cpu_features()
     if features.get("avx512f"):
-        return Target("cpu", 16)
-    return Target("cpu", 8 if features.get("avx2") else 4)
+        return Target("avx512", 16, 4, 6)
+    if features.get("avx2") and features.get("fma"):
+        return Target("avx2", 8, 2, 6)
+    return Target("generic", 4, 2, 3)
 
 
 def compile_cpu(program: Program, request: Request) -> Compiled:
-    """Compile for this machine's CPU."""
-    from tensorc.codegen.llvm import Options, emit
-    from tensorc.codegen.llvm_jit import native, object_code
-    from tensorc.runtime.cpu import CpuKernel
+    """Compile for this machine's CPU, or take the kernel from the cache."""
+    from tensorc.runtime import cache
 
-    tiles = run_passes(program, request)
-    options = Options(request.static, request.strides, request.policy == "fast")
-    module = emit(tiles, options)
-    kernel = CpuKernel(object_code(module.text, native()), module.entries)
-    return Compiled(program, tiles, module.text, kernel)
+    levels = _Levels(program, request)
+    key = _key(program, request)
+    found = None if _observed() else cache.load(key)
+    if found is not None:
+        return _loaded(found, levels)
+    launch, code = levels.launch(), levels.code()
+    cache.store(key, cache.Stored(to_json(launch), code))
+    return Compiled(program, launch, CpuKernel(code, launch.entries), levels)
 
 
-DEVICES = ("cpu", "interpreter")
+def _key(program: Program, request: Request) -> dict[str, Json]:
+    from tensorc.codegen.llvm_jit import native, version
+
+    cpu: dict[str, Json] = {**asdict(native()), "llvm": version()}
+    options: dict[str, Json] = {
+        "machine": request.target.machine,
+        "lanes": request.target.lanes,
+        "policy": request.policy,
+    }
+    return kernel_key(program, request.static, request.strides, options, cpu)
+
+
+def _observed() -> bool:
+    """Whether somebody wants to see the passes at work."""
+    return any(os.environ.get(f"TENSORC_{name}") for name in ("DUMP", "PRINT", "STOP_AFTER"))
+
+
+def _loaded(found: Stored, levels: _Levels) -> Compiled:
+    launch = from_json(found.about)
+    return Compiled(levels.program, launch, CpuKernel(found.code, launch.entries), levels)
+
+
+class _Levels:
+    """The levels of a program below the first, each made once, when it is needed."""
+
+    def __init__(self, program: Program, request: Request) -> None:
+        self.program, self.request = program, request
+        self._tiles: TileProgram | None = None
+        self._module: Module | None = None
+
+    @property
+    def tiles(self) -> TileProgram:
+        if self._tiles is None:
+            self._tiles = run_passes(self.program, self.request)
+        return self._tiles
+
+    @property
+    def module(self) -> Module:
+        if self._module is None:
+            self._module = self._emitted()
+        return self._module
+
+    def _emitted(self) -> Module:
+        from tensorc.codegen.llvm import Options, emit
+
+        request = self.request
+        return emit(self.tiles, Options(request.static, request.strides, request.policy == "fast"))
+
+    @property
+    def llvm(self) -> str:
+        return self.module.text
+
+    def launch(self) -> Launch:
+        return Launch(self.module.entries, self.tiles.workspaces, self.tiles.extents)
+
+    def code(self) -> bytes:
+        from tensorc.codegen.llvm_jit import native, object_code
+
+        return object_code(self.module.text, native())
 
 
 @dataclass(frozen=True)
@@ -272,10 +268,11 @@ class Prepared:
     extents: Mapping[str, int]
     strides: Mapping[str, Strides]
     policy: str
+    specialize: bool = True
 
     def compiled(self) -> Compiled:
         """The CPU kernel for these sizes and layouts, compiled once in a process."""
-        return _kernel(self.program, self.extents, self.strides, self.policy)
+        return _kernel(self.program, self.extents, self.strides, self.policy, self.specialize)
 
 
 def prepare(
@@ -283,11 +280,13 @@ def prepare(
     given: Mapping[str, object],
     sizes: Mapping[str, int] | None = None,
     policy: str = "fast",
+    specialize: bool = True,
 ) -> Prepared:
     """Check arrays and sizes against the program.
 
     `given`: arrays or scalars by parameter name. `sizes`: extents and `const` integers that no
-    array fixes. Raises ArgumentError with every fault.
+    array fixes. `specialize`: fix the first sizes in the kernel (see `runtime.kernels`); without
+    it, one kernel serves all sizes from the first call on. Raises ArgumentError with every fault.
     """
     from tensorc.ir.sizes import bind
     from tensorc.runtime.arrays import arguments, stride_class
@@ -297,7 +296,7 @@ def prepare(
     extents = bind(program, shapes, {**const_values(program, arrays), **(sizes or {})})
     classes = {name: stride_class(array) for name, array in arrays.items()}
     strides = {name: item for name, item in classes.items() if item is not None}
-    return Prepared(program, arrays, extents, strides, policy)
+    return Prepared(program, arrays, extents, strides, policy, specialize)
 
 
 def run(
@@ -314,14 +313,21 @@ def run(
     return run_prepared(prepare(program, given, sizes, policy), device)
 
 
-def run_prepared(call: Prepared, device: str = "cpu") -> dict[str, Array]:
-    """Run a prepared call on "cpu" or "interpreter"."""
-    if device == "interpreter":
-        return interpreted(call.program, call.arrays, call.extents)
-    return call.compiled().run(call.arrays, call.extents)
+def run_prepared(
+    call: Prepared, device: str = "cpu", into: Mapping[str, Array] | None = None
+) -> dict[str, Array]:
+    """Run a prepared call on "cpu" or "interpreter"; `devices.run` knows the others too.
+
+    `into`: arrays for the outputs, which fit.
+    """
+    if device == "cpu":
+        return call.compiled().run(call.arrays, call.extents, into)
+    found = interpreted(call.program, call.arrays, call.extents)
+    for name, target in (into or {}).items():
+        target[...] = found[name]
+    return {**found, **(into or {})}
 
 
-Call = Callable[[Sequence[Array]], list[Array]]
 MOST_CALLS = 64  # kept for one operator
 
 
@@ -342,15 +348,6 @@ def remember(
     calls[kept] = call.compiled().bound(call.arrays, call.extents)
 
 
-def const_values(program: Program, arrays: Mapping[str, Array]) -> dict[str, int]:
-    """The values of 0-d `const` integer parameters, which sizes may use."""
-    return {
-        item.tensor.name: int(arrays[item.tensor.name])
-        for item in program.parameters
-        if item.const and not item.tensor.shape and item.tensor.dtype.integral
-    }
-
-
 def interpreted(
     program: Program, arrays: Mapping[str, Array], extents: Mapping[str, int]
 ) -> dict[str, Array]:
@@ -365,30 +362,15 @@ def interpreted(
     }
 
 
-_KERNELS: dict[object, Compiled] = {}
-_COMPILING = threading.Lock()
-
-
 def _kernel(
-    program: Program, extents: Mapping[str, int], strides: Mapping[str, Strides], policy: str
-) -> Compiled:
+    program: Program, extents: Mapping[str, int], strides: Mapping[str, Strides], policy: str,
+    specialize: bool,
+) -> Compiled:  # fmt: skip
     """The kernel for these sizes and layouts, compiled once in a process."""
-    key = (_Same(program), tuple(sorted(extents.items())), tuple(sorted(strides.items())), policy)
-    with _COMPILING:
-        if key not in _KERNELS:
-            request = Request(cpu_target(), extents, strides, policy)
-            _KERNELS[key] = compile_cpu(program, request)
-        return _KERNELS[key]
+    kernels: Kernels = vars(program).setdefault("_kernels", Kernels(program.name))
 
+    def compiled(static: Mapping[str, int]) -> Compiled:
+        return compile_cpu(program, Request(cpu_target(), static, strides, policy))
 
-class _Same:
-    """A program as a key: by identity, kept alive by the key."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.program is self.program
-
-    def __hash__(self) -> int:
-        return id(self.program)
+    layout = (tuple(sorted(strides.items())), policy)
+    return kernels.get(extents if specialize else {}, layout, compiled)

@@ -13,8 +13,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from tensorc.errors import ArgumentError
 from tensorc.ir.dtypes import BY_NAME, DType
 from tensorc.runtime.bound import key
+from tensorc.runtime.dlpack import Unusable
+from tensorc.runtime.interop import giving_back, library_of, taken
 
 Array = npt.NDArray[Any]
 _NAMES = {
@@ -42,7 +45,8 @@ def einsum(
     The first argument is a subscripts string ("ij,jk->ik", also "batch q, batch k -> q k"), or
     operands alternate with lists of integer labels, as in NumPy. `optimize` is accepted for
     compatibility: the compiler chooses the order. Raises ValueError for subscripts or shapes that
-    do not fit, TypeError for types that have no kernel.
+    do not fit, TypeError for types that have no kernel. Arrays of torch and JAX are taken over the
+    same memory; the result is of the library of the first array.
     """
     plain = out is None and dtype is None and order == "K"
     if plain and operands and type(operands[0]) is str:
@@ -50,11 +54,32 @@ def einsum(
         if known is not None:
             (value,) = known(operands[1:])
             return value if value.ndim else value[()]
+    if any(library_of(item) not in ("", "numpy") for item in (*operands, out)):
+        return _foreign(operands, out, dtype=dtype, order=order, casting=casting)
     arrays, program = _prepared(operands, out, dtype, casting)
     value = _run(program, arrays, operands if plain else ())
     if order == "F" and value.ndim > 1:
         value = np.asfortranarray(value)
     return _delivered(value, out, casting)
+
+
+def _foreign(operands: Sequence[Any], out: Any, **options: Any) -> Any:
+    """A call with arrays of other libraries: over the same memory, the result given back."""
+    views = [_view(item, f"operand {n}") for n, item in enumerate(operands)]
+    if out is not None:
+        einsum(*views, out=_view(out, "out"), **options)
+        return out
+    return giving_back(operands)(np.asarray(einsum(*views, **options)))
+
+
+def _view(value: Any, name: str) -> Any:
+    try:
+        return taken(value)
+    except Unusable as found:
+        from tensorc.ir.diagnostics import filled
+
+        fields = {"array": name, **found.fields}
+        raise ArgumentError([filled(found.code, None, fields)]) from None
 
 
 def _prepared(

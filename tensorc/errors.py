@@ -29,6 +29,10 @@ class NotationWarning(UserWarning):
     """The program is right, but one of its lines may not be what was meant (W201, W202)."""
 
 
+class CacheWarning(UserWarning):
+    """Compiled kernels are not kept or not loaded (W601 to W604); results are right anyway."""
+
+
 class ArgumentError(_Diagnosed):
     """The arrays or sizes of a call do not fit the program."""
 

@@ -11,7 +11,7 @@ import linecache
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +22,8 @@ from tensorc.lang.spot import Spot, here, is_ours, raised
 from tensorc.lang.value import Value
 
 if TYPE_CHECKING:
-    from tensorc.compiler import Array, Call, Compiled
+    from tensorc.calls import Calls
+    from tensorc.compiler import Compiled
     from tensorc.ir.tensor import Program
     from tensorc.lang.surface import Operator
 
@@ -77,7 +78,7 @@ class Op:
         self.function = function
         self._made, self._device = made, device
         self._outputs, self._options = outputs, dict(options or {})
-        self._calls: dict[tuple[object, ...], Call] = {}
+        self._calls: Calls | None = None
         self._rebind: Callable[[object], Op] | None = None
         self._attribute = ""
         if function is None:
@@ -106,27 +107,26 @@ class Op:
         Raises NotationError for the program, ArgumentError for arrays that do not fit it,
         TypeError for operands that are missing, unknown or given twice.
         """
-        if self._calls and not named:
-            from tensorc.runtime.bound import key
-
-            known = self._calls.get(key(operands) or ())
+        if self._calls is not None and not named:
+            known = self._calls.warm(operands)
             if known is not None:
-                results = known(cast("Sequence[Array]", operands))
-                return results[0] if len(results) == 1 else tuple(results)
+                return known
         if any(isinstance(item, Value) for item in (*operands, *named.values())):
             raise _between(here())
-        return self._first_call(operands, named)
+        return self._ready()(operands, named)
 
-    def _first_call(self, operands: tuple[object, ...], named: Mapping[str, object]) -> object:
-        """Check, compile and run; a plain call is kept for the next one like it."""
-        plain = self._device == "cpu" and not (named or self._outputs or self._options)
-        keep = self._calls if plain else None
-        return _called(
-            self.program, operands, named, self._device, self._outputs, self._options, keep
-        )
+    def _ready(self) -> Calls:
+        if self._calls is None:
+            from tensorc.calls import Calls
+
+            self._calls = Calls(self.program, self._device, self._outputs, self._options)
+        return self._calls
 
     def on(self, device: str, **options: object) -> Op:
-        """The same operator on another device: "cpu", "cuda", "emulator", "interpreter"."""
+        """The same operator on another device: "cpu", "emulator" or "interpreter".
+
+        Options: `policy="strict"`, and for the emulator `arch="sm_80"`, "sm_90a", ...
+        """
         chosen = {**self._options, **options}
         return Op(self.name, self._made, self.function, device, self._outputs, chosen)
 
@@ -273,58 +273,6 @@ def load(path: str | os.PathLike[str]) -> Ops:
     from tensorc.lang.parse import read_source
 
     return Ops(read(read_source(path)))
-
-
-def _called(
-    program: Program,
-    operands: tuple[object, ...],
-    named: Mapping[str, object],
-    device: str,
-    outputs: tuple[object, ...],
-    options: Mapping[str, Any],
-    keep: dict[tuple[object, ...], Call] | None = None,
-) -> object:
-    """Run the program: its output, or a tuple of several, in the arrays given for them if any."""
-    from tensorc.compiler import DEVICES, prepare, remember, run_prepared
-
-    if device not in DEVICES:
-        raise Unavailable(f"device {device!r}: this version runs on {' and '.join(DEVICES)}")
-    call = prepare(program, _arguments(program, operands, named), **options)
-    if not outputs:
-        results = _unpacked(run_prepared(call, device))
-        if keep is not None:
-            remember(keep, call, operands)
-        return results
-    from tensorc.runtime.results import destinations
-
-    given = destinations(program, outputs, call.arrays, call.extents)
-    for name, result in run_prepared(call, device).items():
-        given[name][...] = result
-    return _unpacked(given)
-
-
-def _unpacked(results: Mapping[str, object]) -> object:
-    first, *others = results.values()
-    return (first, *others) if others else first
-
-
-def _arguments(
-    program: Program, operands: tuple[object, ...], named: Mapping[str, object]
-) -> dict[str, object]:
-    """Operands by the names of the parameters, as Python binds a call."""
-    names = [item.tensor.name for item in program.parameters]
-    call = f"{program.name}({', '.join(names)})"
-    if len(operands) > len(names):
-        raise TypeError(f"{call} takes {len(names)} operands, {len(operands)} given")
-    given = dict(zip(names, operands, strict=False))
-    for name, value in named.items():
-        if name not in names or name in given:
-            raise TypeError(f"{call}: {name} is {'given twice' if name in names else 'unknown'}")
-        given[name] = value
-    missing = [name for name in names if name not in given]
-    if missing:
-        raise TypeError(f"{call}: {', '.join(missing)} not given")
-    return given
 
 
 def _between(spot: Spot) -> NotationError:

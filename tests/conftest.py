@@ -9,6 +9,7 @@ test are left alone.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ import pytest
 
 ROOT = Path(__file__).parent / "golden"
 Golden = Callable[[str, str], None]
+
+# Every test compiles what it tests; those of the cache have directories of their own.
+os.environ["TENSORC_CACHE_DIR"] = "off"
 
 _used: set[str] = set()  # relative to ROOT
 _partial: set[str] = set()  # modules of which a test was skipped

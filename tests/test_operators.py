@@ -84,7 +84,7 @@ def test_outputs_that_do_not_fit(code: str, y: Array, s: Array) -> None:
 def test_outputs_are_as_many_as_declared() -> None:
     with pytest.raises(TypeError, match="has the outputs y, s; 1 arrays given"):
         scaled.into(X)(X, 2)
-    with pytest.raises(TypeError, match="written into NumPy arrays"):
+    with pytest.raises(TypeError, match="y is written into an array, not a list"):
         twice.into([0.0])(X[0])
 
 

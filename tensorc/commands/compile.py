@@ -18,13 +18,13 @@ from tensorc.compiler import Request
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import Program
 
-LEVELS = ("tensor", "tile", "llvm", "asm", "obj")
+LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda")
 
 
 @click.command("compile")
 @with_file
 @with_sizes
-@click.option("--arch", default="native", help="native or cpu.", show_default=True)
+@click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
 @click.option("--policy", type=click.Choice(["fast", "strict"]), default="fast", show_default=True)
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
@@ -37,17 +37,32 @@ def command(
 
     Extents given with --size are fixed in the kernel; the others are arguments of it.
     """
+    from tensorc import emulated
     from tensorc.compiler import cpu_target, show
 
-    if arch not in ("native", "cpu"):
-        raise click.UsageError(f"--arch {arch}: this version compiles for native and cpu")
     program = choose(read_programs(file), name, file)
     if emit == "tensor":
         write_output(output, show(program).encode(), force)
         return 0
-    request = Request(cpu_target(), _static(program.extent_of, sizes(size)), policy=policy)
-    write_output(output, _emitted(program, request, emit), force)
+    static = _static(program.extent_of, sizes(size))
+    if arch in ("native", "cpu"):
+        if emit == "cuda":
+            raise click.UsageError("--emit cuda needs --arch, such as sm_80 or sm_90a")
+        data = _for_cpu(program, Request(cpu_target(), static, policy=policy), emit)
+    else:
+        data = _for_gpu(program, emulated.request(arch, static, {}, policy), emit)
+    write_output(output, data, force)
     return 0
+
+
+def _for_gpu(program: Program, request: Request, emit: str) -> bytes:
+    from tensorc.compiler import show
+    from tensorc.emulated import levels
+
+    if emit not in ("tile", "cuda"):
+        raise click.UsageError(f"--emit {emit} is for the CPU; a GPU has tensor, tile and cuda")
+    made = levels(program, request)
+    return (show(made.tiles) if emit == "tile" else made.source).encode()
 
 
 def _static(extents: Mapping[str, Polynomial], given: dict[str, int]) -> dict[str, int]:
@@ -57,7 +72,7 @@ def _static(extents: Mapping[str, Polynomial], given: dict[str, int]) -> dict[st
     return given
 
 
-def _emitted(program: Program, request: Request, emit: str) -> bytes:
+def _for_cpu(program: Program, request: Request, emit: str) -> bytes:
     from tensorc.codegen.llvm import Options
     from tensorc.codegen.llvm import emit as emit_llvm
     from tensorc.codegen.llvm_jit import assembly, native, object_code

@@ -36,7 +36,13 @@ MANIFEST = "tensorc-run.json"
 @click.option("--in", "inputs", multiple=True, metavar="NAME=FILE.npy", help="Input; repeatable.")
 @click.option("--random", "use_random", is_flag=True, help="Draw inputs that are not given.")
 @click.option("--seed", default=0, show_default=True, help="Seed of --random.")
-@click.option("--device", type=click.Choice(["cpu", "interpreter"]), default="cpu")
+@click.option(
+    "--device",
+    type=click.Choice(["cpu", "emulator", "interpreter"]),
+    default="cpu",
+    show_default=True,
+)
+@click.option("--arch", default="sm_90a", show_default=True, help="What the emulator is.")
 @click.option("--policy", type=click.Choice(["fast", "strict"]), default="fast")
 @click.option("--check", "checked", is_flag=True, help="Compare with the interpreter.")
 @click.option("-o", "folder", help="Folder for the outputs, one .npy each.")
@@ -44,11 +50,12 @@ MANIFEST = "tensorc-run.json"
 @with_json
 def command(
     file: str, name: str | None, size: tuple[str, ...], inputs: tuple[str, ...],
-    use_random: bool, seed: int, device: str, policy: str, checked: bool, folder: str | None,
-    force: bool, as_json: bool,
+    use_random: bool, seed: int, device: str, arch: str, policy: str, checked: bool,
+    folder: str | None, force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run an operator of FILE on .npy files (--in) or random data (--random)."""
-    from tensorc.compiler import prepare, run_prepared
+    from tensorc.compiler import prepare
+    from tensorc.devices import run
 
     program = choose(read_programs(file), name, file)
     given = sizes(size)
@@ -57,7 +64,7 @@ def command(
         arrays = {**drawn(program, arrays, given, seed), **arrays}
     start = time.perf_counter()
     call = prepare(program, arrays, given, policy)
-    outputs = run_prepared(call, device)
+    outputs = run(call, device, arch)
     seconds = time.perf_counter() - start
     if folder is not None:
         _save(Path(folder), outputs, force)

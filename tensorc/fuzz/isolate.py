@@ -16,6 +16,7 @@ from tensorc.fuzz.case import Case, to_json
 from tensorc.fuzz.oracle import Finding
 
 SECONDS = 60.0  # a case may take
+_NO_CACHE = {"TENSORC_CACHE_DIR": "off"}  # every case compiles, and none is worth keeping
 RECYCLED_AFTER = 500  # cases; loaded kernels stay in memory
 
 
@@ -75,7 +76,7 @@ class Isolated:
             command = [sys.executable, "-P", "-m", "tensorc.fuzz.child"]
             self._child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path()), **_NO_CACHE},
             )  # fmt: skip
         return self._child
 

@@ -12,6 +12,16 @@ Nothing here says what an operation computes: a `Call` names an operation instan
 problem, whose level-2 statement stands beside the program. Slots and phases are never written;
 they follow from counting, see `slot` and `phase`.
 
+What statements become on a GPU:
+
+    put    wait on the slot's empty barrier; then expect the bytes and issue the copy, or let the
+           threads fill it, fence for the asynchronous proxy and arrive
+    get    wait on the slot's full barrier
+    done   arrive on the slot's empty barrier; deferred: a tcgen05.commit to it
+    turn, pass    bar.sync, bar.arrive on the named barrier of the role whose turn it is
+    wait   wgmma.wait_group, cp.async.bulk.wait_group
+    in flight     wgmma (with the fence before it) and its commit_group, a bulk store
+
 Text form: `ir/print_channel.py` and `ir/read_channel.py`; invariants: `ir/verify_channel.py`;
 meaning: `ir/interpret_channel.py`.
 """
@@ -70,7 +80,8 @@ class Call(Node):
 class Result(Node):
     """A value that an operation makes, in the registers of `into`.
 
-    Values that take each other's place have one `into`; usually it is the value's own name.
+    Values that take each other's place have one `into`; usually it is the value's own name. The
+    copy of a value in another role is called value@role.
     """
 
     name: str

@@ -12,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tensorc.ir import polynomial as p
+from tensorc.ir.conditions import comparisons
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.integers import Integers
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
@@ -67,7 +68,7 @@ def _mentioned(value: Polynomial, guards: tuple[Expr, ...], integers: Integers) 
     """The indices on which value and guards depend."""
     found = {symbol.name for symbol in p.symbols(value) if symbol.kind == "index"}
     for guard in guards:
-        found |= {s.name for leaf in _leaves(guard) for s in _symbols(leaf, integers)}
+        found |= {s.name for leaf in comparisons(guard) for s in _symbols(leaf, integers)}
     return sorted(found)
 
 
@@ -76,15 +77,6 @@ def _symbols(leaf: Expr, integers: Integers) -> list[Symbol]:
         return []
     both = [p.symbols(integers.polynomial(arg)) for arg in leaf.args]
     return [symbol for part in both for symbol in part if symbol.kind == "index"]
-
-
-def _leaves(guard: Expr) -> list[Expr]:
-    """The comparisons that a condition is made of."""
-    match guard:
-        case Apply(function, args) if function.name in ("and", "or", "not"):
-            return [leaf for arg in args for leaf in _leaves(arg)]
-        case _:
-            return [guard]
 
 
 def _search(
@@ -119,6 +111,7 @@ class _Grids:
 
         self.integers = integers
         self.box = box
+        self.truths: dict[Expr, Truth] = {}
         rank = len(box)
         self.axes: dict[str, NDArray[np.int64]] = {
             name: np.arange(size, dtype=np.int64).reshape(
@@ -180,6 +173,11 @@ class _Grids:
 
     def holds(self, guard: Expr) -> Truth:
         """Where a condition on integers holds."""
+        if guard not in self.truths:
+            self.truths[guard] = self._truth(guard)
+        return self.truths[guard]
+
+    def _truth(self, guard: Expr) -> Truth:
         import numpy as np
 
         match guard:

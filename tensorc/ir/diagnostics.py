@@ -9,12 +9,13 @@ import textwrap
 from collections.abc import Mapping
 
 from tensorc.ir.entry import Entry, Message
+from tensorc.ir.faults_cache import CACHE_FAULTS
 from tensorc.ir.faults_call import CALL_FAULTS
 from tensorc.ir.faults_program import PROGRAM_FAULTS
 from tensorc.ir.faults_text import TEXT_FAULTS
 from tensorc.ir.source import Diagnostic, Place
 
-CATALOGUE: Mapping[str, Entry] = TEXT_FAULTS | PROGRAM_FAULTS | CALL_FAULTS
+CATALOGUE: Mapping[str, Entry] = TEXT_FAULTS | PROGRAM_FAULTS | CALL_FAULTS | CACHE_FAULTS
 
 
 def fault(

@@ -1,4 +1,4 @@
-"""Faults E208 to E213, E216, E217, E225, E301, E302 and R704: arrays and sizes of a call."""
+"""Faults E208 to E213, E216, E217, E225 to E227, E301, E302, R704: arrays and sizes of a call."""
 
 from __future__ import annotations
 
@@ -48,8 +48,13 @@ CALL_FAULTS: dict[str, Entry] = {
     ),
     "E213": Entry(
         "freed array",
-        "The array's memory has been given back.",
+        "The array's memory has been given back, or its library does not lend it out.",
         Message("{array} has been freed", do="pass an array that is alive"),
+        {
+            "export": Message(
+                "{array} cannot be read: {reason}", do="pass a plain, materialised array"
+            )
+        },
     ),
     "E216": Entry(
         "access out of range at these sizes",
@@ -75,6 +80,17 @@ CALL_FAULTS: dict[str, Entry] = {
         "A const parameter that fixes a size or is folded into the kernel has its value when "
         "compiling.",
         Message("const parameter {name} has no value", do="give {name}=..."),
+    ),
+    "E226": Entry(
+        "tensor that requires grad",
+        "Kernels record nothing for automatic differentiation; a gradient would be lost in "
+        "silence.",
+        Message("{array} requires grad", do="pass {array}.detach()"),
+    ),
+    "E227": Entry(
+        "masked array",
+        "Kernels do not look at masks; masked elements would be read.",
+        Message("{array} is a masked array", do="pass {array}.filled(...)"),
     ),
     "E301": Entry(
         "array over the limit",

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from tensorc.ir import polynomial as p
+from tensorc.ir.conditions import COMPARED, NEGATED, Case, all_of, compared, is_integer, one_of
 from tensorc.ir.dtypes import BOOL, I64, INTEGER
 from tensorc.ir.intervals import interval, whole
 from tensorc.ir.node import postorder
@@ -29,11 +30,7 @@ from tensorc.ir.tensor import (
     value_type,
 )
 
-Case = tuple[Polynomial, ...]  # every one of these is >= 0
-MOST_CASES = 12
 _PARTS = (Apply, Cast, Round)  # what is not known at once
-_COMPARED = frozenset("lt le gt ge eq ne".split())
-_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
 
 
 class Integers:
@@ -99,7 +96,7 @@ class Integers:
         """The value of an integer or bool expression; opaque where it is not arithmetic."""
         if expr not in self._polynomials:
             for part in postorder([expr]):
-                if isinstance(part, _PARTS) and _integers(part):
+                if isinstance(part, _PARTS) and is_integer(part):
                     self._polynomials.setdefault(part, self._convert(part))
             self._polynomials.setdefault(expr, self._convert(expr))
         return self._polynomials[expr]
@@ -186,75 +183,14 @@ class Integers:
             case Apply(function, args) if function.name in ("and", "or"):
                 every = (function.name == "and") == holds
                 parts = [self.cases(arg, holds) for arg in args]
-                return _all_of(parts) if every else _one_of(parts)
-            case Apply(function, (a, b)) if function.name in _COMPARED:
-                if not _integers(a) or not _integers(b):
+                return all_of(parts) if every else one_of(parts)
+            case Apply(function, (a, b)) if function.name in COMPARED:
+                if not is_integer(a) or not is_integer(b):
                     return None
-                name = function.name if holds else _NEGATED[function.name]
-                return _compared(name, self.polynomial(b) - self.polynomial(a))
+                name = function.name if holds else NEGATED[function.name]
+                return compared(name, self.polynomial(b) - self.polynomial(a))
             case _:
                 return None
-
-
-def conjuncts(condition: Expr, holds: bool = True) -> tuple[tuple[Expr, bool], ...]:
-    """The parts of a condition that all hold (or all fail) where it does (or does not)."""
-    match condition:
-        case Apply(function, args) if function.name == ("and" if holds else "or"):
-            return tuple(part for arg in args for part in conjuncts(arg, holds))
-        case Apply(function, (arg,)) if function.name == "not":
-            return conjuncts(arg, not holds)
-        case _:
-            return ((condition, holds),)
-
-
-def on_integers(condition: Expr) -> bool:
-    """Whether a condition is made of comparisons of integers alone."""
-    match condition:
-        case Literal():
-            return True
-        case Apply(function, args) if function.name in ("and", "or", "not"):
-            return all(on_integers(arg) for arg in args)
-        case Apply(function, args):
-            return function.name in _COMPARED and all(map(_integers, args))
-        case _:
-            return False
-
-
-def _compared(name: str, gap: Polynomial) -> tuple[Case, ...]:
-    """The cases of a `name` b, where gap = b - a."""
-    match name:
-        case "lt":
-            return ((gap - 1,),)
-        case "le":
-            return ((gap,),)
-        case "gt":
-            return ((-gap - 1,),)
-        case "ge":
-            return ((-gap,),)
-        case "eq":
-            return ((gap, -gap),)
-        case _:
-            return (gap - 1,), (-gap - 1,)
-
-
-def _all_of(parts: Sequence[tuple[Case, ...] | None]) -> tuple[Case, ...] | None:
-    """Every part: parts that say nothing are left out."""
-    known = [part for part in parts if part is not None]
-    total: tuple[Case, ...] = ((),)
-    for part in known:
-        if len(total) * len(part) <= MOST_CASES:
-            total = tuple((*a, *b) for a in total for b in part)
-    return total if known else None
-
-
-def _one_of(parts: Sequence[tuple[Case, ...] | None]) -> tuple[Case, ...] | None:
-    """Some part: one that says nothing makes the whole say nothing."""
-    total: list[Case] = []
-    for part in parts:
-        if part is None or len(total) + len(part) > MOST_CASES:
-            return None
-        total += part
-    return tuple(total)
 
 
 def _short(value: Polynomial | None) -> Polynomial | None:
@@ -279,10 +215,6 @@ def _factors(size: Polynomial) -> frozenset[p.Atom]:
     if len(others) > 1 or any(powers[atom] > 1 for atom in others):
         return frozenset(extents)
     return frozenset(powers)
-
-
-def _integers(expr: Expr) -> bool:
-    return value_type(expr).integral or value_type(expr) is BOOL
 
 
 def _fits(arg: Expr, converted: Expr) -> bool:

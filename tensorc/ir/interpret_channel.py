@@ -68,7 +68,7 @@ def interpret(
     """Run `kernel` on one tile per entry of `trips`, that tile's trip count.
 
     Stops at the first fault. Raises ValueError for several tiles of a kernel that is not
-    persistent, or a negative trip count.
+    persistent, for a negative trip count, and if the run takes more than `patience` moves.
     """
     _admit(kernel, trips)
     machine = Machine(kernel, trips, meaning)
@@ -85,6 +85,8 @@ def interpret(
             weights.setdefault(agent, chance.choice((1.0, 4.0, 64.0)))
         agent = chance.choices(agents, [weights[a] for a in agents])[0]
         actions[agent]()
+    else:
+        raise ValueError(f"{kernel.name} has not finished {list(trips)} after {patience:,} moves")
     fault = machine.fault or machine.remains()
     spans = {instance: (machine.began[instance], end) for instance, end in machine.ended.items()}
     return Run(machine.results, fault, tuple(machine.trace), spans)
@@ -127,9 +129,9 @@ def sequential(
 
 @dataclass(frozen=True)
 class _Work:
-    """An operation instance and the names under which its operands are known."""
+    """A statement in an iteration, the names of its operands and those of what it makes."""
 
-    operation: str
+    item: Perform | Put
     iteration: int
     operands: tuple[tuple[str, int], ...]
     names: tuple[str, ...]
@@ -143,9 +145,10 @@ def _tile(kernel: Kernel, tile: int, trips: int, meaning: Meaning) -> dict[Insta
     results = dict[Instance, object]()
     for target, item in work.items():
         _evaluate(target, work, known, tile, meaning)
-        if item.operation not in BUILTIN:
+        operation = item.item.call.operation
+        if operation not in BUILTIN:
             values = tuple(known[name, item.iteration] for name in item.names)
-            results[(item.operation, tile, item.iteration)] = values
+            results[(operation, tile, item.iteration)] = values
     return results
 
 
@@ -161,7 +164,7 @@ def _works(role: Role, trips: int) -> Iterator[tuple[tuple[str, int], _Work]]:
         at = iteration(call.at, step, trips)
         names = names or (f"{call.operation}()",)
         for name in names:
-            yield (name, at), _Work(call.operation, at, _operands(call, step, trips), names)
+            yield (name, at), _Work(item, at, _operands(call, step, trips), names)
 
 
 def _operands(call: Call, step: int, trips: int) -> tuple[tuple[str, int], ...]:
@@ -193,5 +196,5 @@ def _evaluate(
         stack.pop()
         item = work[name]
         arguments = tuple(known[operand] for operand in item.operands)
-        values = apply(meaning, item.operation, tile, item.iteration, arguments, item.names)
+        values = apply(meaning, item.item, tile, item.iteration, arguments)
         known.update({(n, item.iteration): v for n, v in zip(item.names, values, strict=True)})

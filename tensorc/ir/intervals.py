@@ -31,6 +31,7 @@ from tensorc.ir.tensor import (
 
 Interval = tuple[int, int]
 
+_FAR = 1 << 256  # index arithmetic is not followed beyond
 LARGEST = 1 << 48  # elements along one dimension: 256 Ti, beyond any memory
 _COMPARISONS = frozenset("lt le gt ge eq ne and or not xor isnan isinf".split())
 
@@ -86,9 +87,9 @@ def _within(exact: Interval | None, dtype: DType, name: str) -> Interval:
         return 0, 1
     if exact is None:
         return (-(1 << 31), 1024) if name == "exponent" else whole(dtype)
-    low, high = whole(dtype)
+    low, high = (-_FAR, _FAR) if dtype.weak else whole(dtype)
     inside = low <= exact[0] and exact[1] <= high
-    return exact if dtype.weak or inside else (low, high)
+    return exact if inside else (low, high)
 
 
 def _converted(arg: Interval | None, stored: DType) -> Interval:

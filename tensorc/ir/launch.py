@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.tensor import Tensor
+
 Strides = tuple[int | None, ...]  # per dimension, in elements; None: known only at the call
 
 
@@ -25,3 +28,13 @@ class Entry:
     symbol: str
     slots: tuple[Slot, ...]
     grid: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What a call needs beside the code: kernels in order, the intermediate arrays between them,
+    and the extents of all indices, those that passes have added included."""
+
+    entries: tuple[Entry, ...]
+    workspaces: tuple[Tensor, ...]
+    extents: tuple[tuple[str, Polynomial], ...]

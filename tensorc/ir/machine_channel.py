@@ -258,8 +258,7 @@ class Machine:
 
         def finish() -> None:
             arguments = tuple(cell.value for cell in operands)
-            names = tuple(name for _, name in targets)
-            values = apply(self.meaning, call.operation, tile, at, arguments, names)
+            values = apply(self.meaning, item, tile, at, arguments)
             for cell in operands:
                 cell.readers.remove(user)
             for (cell, name), value in zip(targets, values, strict=False):

@@ -7,12 +7,11 @@ of extents is identity of objects. `a % b` is `a - b * (a // b)` and has no atom
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import cast
 
-from tensorc.ir.node import Node, fact, fields_of, node, postorder
+from tensorc.ir.digest import digest, digest_of
+from tensorc.ir.node import Node, fact, node
 
 
 @node
@@ -256,30 +255,42 @@ def substitute(
 
     `divide` makes the floors again; `floor_divide` takes their divisors to be at least 1.
     """
-    total = polynomial(0)
-    for monomial, coefficient in item.terms:
-        product = polynomial(coefficient)
-        for atom, power in monomial:
-            value = _substituted(atom, change, divide)
-            for _ in range(power):
-                product = product * value
-        total = total + product
-    return total
+    return _Substitution(change, divide).of(item)
 
 
-def _substituted(
-    atom: Atom, change: Change, divide: Callable[[Polynomial, Polynomial], Polynomial]
-) -> Polynomial:
-    new = change(atom)
-    if new is not None:
-        return new
-    match atom:
-        case Floor(n, d):
-            return divide(substitute(n, change, divide), substitute(d, change, divide))
-        case Bound(which, args):
-            return bound(which, tuple(substitute(arg, change, divide) for arg in args))
-        case Symbol() | Opaque():
-            return of_atom(atom)
+class _Substitution:
+    """Remembers what became of each atom: nested floors share much."""
+
+    def __init__(
+        self, change: Change, divide: Callable[[Polynomial, Polynomial], Polynomial]
+    ) -> None:
+        self.change = change
+        self.divide = divide
+        self.done: dict[Atom, Polynomial] = {}
+
+    def of(self, item: Polynomial) -> Polynomial:
+        total = polynomial(0)
+        for monomial, coefficient in item.terms:
+            term = polynomial(coefficient)
+            for atom, power in monomial:
+                if atom not in self.done:
+                    self.done[atom] = self._atom(atom)
+                for _ in range(power):
+                    term = term * self.done[atom]
+            total = total + term
+        return total
+
+    def _atom(self, atom: Atom) -> Polynomial:
+        new = self.change(atom)
+        if new is not None:
+            return new
+        match atom:
+            case Floor(numerator, denominator):
+                return self.divide(self.of(numerator), self.of(denominator))
+            case Bound(which, args):
+                return bound(which, tuple(map(self.of, args)))
+            case Symbol() | Opaque():
+                return of_atom(atom)
 
 
 def evaluate(item: Polynomial, values: Mapping[Symbol, int]) -> int:
@@ -355,7 +366,13 @@ def _monomial_text(monomial: Monomial) -> str:
 
 @fact
 def _atom_text(atom: Atom) -> str:
-    """A text by which atoms are ordered: the same in every process, and linear in the DAG."""
+    """A text by which atoms are ordered: the same in every process, and short however much a
+    nest of floors shares."""
+    text = _spelled(atom)
+    return text if len(text) < 160 else f"~{digest_of(text)}"
+
+
+def _spelled(atom: Atom) -> str:
     match atom:
         case Symbol():
             return str(atom)
@@ -364,30 +381,12 @@ def _atom_text(atom: Atom) -> str:
         case Bound(which, args):
             return f"{which}({', '.join(map(_key, args))})"
         case Opaque(expr):
-            for part in postorder([expr]):
-                _digest(part)  # parts first, so that no call below goes deep
-            return f"~{_digest(expr)}"
+            return f"~{digest(expr)}"
 
 
 @fact
 def _key(item: Polynomial) -> str:
     return " + ".join(f"{c}*{_monomial_text(m)}" for m, c in item.terms)
-
-
-@fact
-def _digest(item: Node) -> str:
-    """A digest of the structure of a node."""
-    return hashlib.sha256(_structure(item).encode()).hexdigest()[:24]
-
-
-def _structure(value: object) -> str:
-    if isinstance(value, Node):
-        fields = (_digest(f) if isinstance(f, Node) else _structure(f) for f in fields_of(value))
-        return f"{type(value).__name__}({' '.join(fields)})"
-    if isinstance(value, tuple):
-        parts = cast("tuple[object, ...]", value)
-        return f"[{' '.join(_digest(f) if isinstance(f, Node) else _structure(f) for f in parts)}]"
-    return repr(value)
 
 
 @lru_cache(maxsize=1 << 14)

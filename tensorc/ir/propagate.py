@@ -30,7 +30,7 @@ from tensorc.ir.rounding import LARGEST, Array, round_to
 
 _MARGIN = 1 + 2.0**-20  # float64's own rounding, beside that of narrower types
 UNIT: dict[DType, float] = {d: 2.0**-p * _MARGIN for d, p in PRECISION.items()} | {F64: 2.0**-52}
-TINY: dict[DType, float] = {d: 2.0 ** (e - 1) for d, e in LOWEST_EXPONENT.items()}
+TINY: dict[DType, float] = {d: 2.0 ** max(e - 1, -1074) for d, e in LOWEST_EXPONENT.items()}
 
 # Accuracy of functions in units: (relative, absolute, relative per unit of argument). 1 is a
 # correctly rounded result. The rest is what any backend must keep: 2 units in the last place for
@@ -279,9 +279,9 @@ def _product(args: Sequence[Bounded]) -> Array:
     return error
 
 
-def times(a: Array, b: Array) -> Array:
-    """a * b of sizes and errors: nothing where either is 0."""
-    return np.where((a == 0) | (b == 0), 0.0, a * b)
+def times(size: Array, error: Array) -> Array:
+    """A size times an error: nothing of no error, all of an infinite one, as 0 * inf is NaN."""
+    return np.where(error == 0, 0.0, np.where(np.isinf(error), np.inf, size * error))
 
 
 def _quotient(a: Bounded, b: Bounded) -> Array:

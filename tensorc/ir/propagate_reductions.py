@@ -181,18 +181,19 @@ def _decided(every: bool) -> Callable[[Array, Array, Array | None, Array, DType]
 def _exponentials(
     values: Array, errors: Array, selected: Array | None, dtype: DType
 ) -> tuple[Array, Array, Array]:
-    """exp(x - max), its relative error, and that of the sum, rescaled once for every element."""
+    """exp(x - max), its error, and the relative error of the sum, each term rescaled once."""
     u = unit(dtype)
     top = np.max(_kept(number(values), selected, -np.inf), axis=0, initial=-np.inf)
-    shift = np.abs(values - top)
-    shift = np.where(np.isfinite(shift), shift, 0.0)
+    shift: Array = np.where(np.isfinite(values) & np.isfinite(top), top - values, 0.0)
     moved = errors + _kept(errors, selected, 0.0).max(axis=0, initial=0.0)
-    each = np.expm1(moved + u * shift) + u * (4 + 4 * (shift + moved))
     power = _kept(np.exp(values - top), selected, 0.0)
-    count = _count(values, selected)
+    grown = np.exp(moved - shift * (1 - u))
+    own = u * (4 + 4 * (shift + moved)) * np.exp(-shift)
+    each = np.where(np.isfinite(moved), np.maximum(grown - power, 0.0) + own + tiny(dtype), np.inf)
+    each = _kept(np.where(np.isneginf(values) & np.isfinite(moved), 0.0, each), selected, 0.0)
     total = power.sum(axis=0)
-    spread = times(power, each).sum(axis=0) / np.where(total > 0, total, 1.0)
-    return power, each, (1 + spread) * (1 + steps(4 * count, dtype)) - 1
+    spread = each.sum(axis=0) / np.where(total > 0, total, 1.0)
+    return power, each, (1 + spread) * (1 + steps(4 * _count(values, selected), dtype)) - 1
 
 
 def _log_of_sum(
@@ -211,9 +212,10 @@ def _log_of_sum(
 def _shares(
     values: Array, errors: Array, selected: Array | None, result: Array, dtype: DType
 ) -> Array:
-    _, each, total = _exponentials(values, errors, selected, dtype)
-    relative = np.where(total < 1, (1 + each) * (1 + unit(dtype)) / (1 - total) - 1, np.inf)
-    error = times(relative, np.where(np.isfinite(result), result, 0.0)) + tiny(dtype)
+    power, each, total = _exponentials(values, errors, selected, dtype)
+    whole = np.where(total < 1, power.sum(axis=0) * (1 - total), 0.0)
+    largest = (power + each) * (1 + unit(dtype)) / np.where(whole > 0, whole, np.nan)
+    error = np.where(np.isnan(largest), np.inf, largest - result) + tiny(dtype)
     error = np.where(np.isfinite(result), error, _certain(errors))
     return _kept(error, selected, 0.0)
 

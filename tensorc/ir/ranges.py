@@ -19,13 +19,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tensorc.ir import polynomial as p
+from tensorc.ir.conditions import Case, conjuncts, on_integers, whole_cases
 from tensorc.ir.facts import Facts, form
-from tensorc.ir.integers import Case, Integers, conjuncts, deep_atoms, on_integers
+from tensorc.ir.integers import Integers, deep_atoms
 from tensorc.ir.linear import follows
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.tensor import Expr, Select
 
 DEPTH = 6  # floor atoms nested deeper than this are left to linear arithmetic
+BOXES = 150  # goals tried by steps (1) and (2) in one proof: many floors have many orders
+SYSTEMS = 24  # linear systems in one proof: one for each case
 SPLITS = 3  # minima, maxima, selects and disjunctions taken apart per goal
 
 
@@ -64,6 +67,7 @@ class Ranges:
         every = [self.integers.cases(guard, holds) for guard, holds in parts]
         known = [cases for cases in every if cases is not None]
         self.vague = not all(on_integers(guard) for guard in guards)
+        self.partial = not all(whole_cases(guard, holds) for guard, holds in parts)
         self.facts: Case = tuple(f for cases in known if len(cases) == 1 for f in cases[0])
         self.choices = [cases for cases in known if len(cases) != 1]
 
@@ -104,7 +108,7 @@ class Ranges:
         conditions = [value, *self.facts]
         if (
             self.choices
-            or self.vague
+            or self.partial
             or any(isinstance(a, Opaque) for v in conditions for a in deep_atoms(v))
         ):
             return None
@@ -145,6 +149,9 @@ class _Proof:
     def __init__(self, integers: Integers) -> None:
         self.integers = integers
         self.facts = Facts(integers, lambda item: self.box(item, 2))
+        self.failed: dict[Polynomial, int] = {}  # to the depth that was tried
+        self.boxes = BOXES
+        self.systems = SYSTEMS
 
     def goal(
         self, goal: Polynomial, facts: Case, choices: Sequence[tuple[Case, ...]], splits: int
@@ -212,6 +219,16 @@ class _Proof:
         """Steps (1) and (2): worse ends, then floor atoms of factor 1."""
         if goal.constant is not None:
             return goal.constant >= 0
+        if self.failed.get(goal, -1) >= depth or self.boxes <= 0:
+            return False
+        self.failed[goal] = depth  # taken back below if it holds
+        self.boxes -= 1
+        if self._boxed(goal, depth):
+            self.failed[goal] = -1
+            return True
+        return False
+
+    def _boxed(self, goal: Polynomial, depth: int) -> bool:
         low = self._worse_ends(goal)
         if self.integers.at_least(low, 0):
             return True
@@ -248,7 +265,8 @@ class _Proof:
 
     def _linearly(self, goal: Polynomial, facts: Case) -> bool:
         """Step (3). An unknown of open range that no fact speaks of cannot be reasoned about."""
-        forms = self.facts.about(goal, facts)
+        self.systems -= 1
+        forms = self.facts.about(goal, facts) if self.systems >= 0 else None
         if forms is None:
             return False
         coefficients, constant = form(goal)

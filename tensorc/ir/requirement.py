@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 from tensorc.ir import polynomial as p
-from tensorc.ir.integers import Integers
+from tensorc.ir.integers import Integers, scalars_of
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.print_tensor import show
 from tensorc.ir.ranges import Ranges
@@ -21,7 +21,7 @@ from tensorc.ir.tensor import Condition, Program
 def requirement(program: Program, condition: Condition) -> str:
     """The sides of 0 <= value < limit that are not proved, at the worst point if it is known."""
     extents = program.extent_of
-    ranges = Ranges(extents, condition.indices, condition.guards)
+    ranges = Ranges(extents, condition.indices, condition.guards, scalars_of(program))
     value, limit = condition.value, condition.limit
     sides: list[str] = []
     if not ranges.holds(value):

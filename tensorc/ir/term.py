@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from tensorc.ir.channel import COPY, SIGNAL, START
+from tensorc.ir.channel import COPY, SIGNAL, START, Perform, Put, Result
 from tensorc.ir.node import Node, node
 
 Meaning = Callable[[str, int, int, tuple[object, ...]], object]
@@ -31,26 +31,29 @@ def symbolic(operation: str, tile: int, at: int, arguments: tuple[object, ...]) 
 
 
 def apply(
-    meaning: Meaning,
-    operation: str,
-    tile: int,
-    at: int,
-    arguments: tuple[object, ...],
-    names: tuple[str, ...],
+    meaning: Meaning, item: Perform | Put, tile: int, at: int, arguments: tuple[object, ...]
 ) -> tuple[object, ...]:
-    """The values that an operation instance makes: as many as `names`, but at least one.
+    """The values that a statement makes in iteration `at`: one for each result, but at least one.
 
-    A start value is asked for as operation `start NAME`.
+    A start value is asked for as operation `start REGISTERS`: whatever version of a value or copy
+    of it lies there first, it starts alike.
     """
+    operation = item.call.operation
+    results = item.results if isinstance(item, Perform) else ()
     if operation == COPY:
         return arguments
     if operation == SIGNAL:
         return (None,)
     if operation == START:
-        return tuple(meaning(f"{START} {name}", tile, at, ()) for name in names)
+        return tuple(meaning(f"{START} {started(result)}", tile, at, ()) for result in results)
     value = meaning(operation, tile, at, arguments)
-    if len(names) < 2:
+    if len(results) < 2:
         return (value,)
     if isinstance(value, tuple):
         return cast("tuple[object, ...]", value)
-    return tuple(Term(name, tile, at, (value,)) for name in names)
+    return tuple(Term(result.name, tile, at, (value,)) for result in results)
+
+
+def started(result: Result) -> str:
+    """The value whose start value a result starts with: a copy is called value@role."""
+    return result.into.partition("@")[0]

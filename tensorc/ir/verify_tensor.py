@@ -40,7 +40,6 @@ from tensorc.ir.dtypes import BOOL, IMAGINARY, INTEGER, REAL, settled
 from tensorc.ir.integers import deep_atoms, scalars_of
 from tensorc.ir.node import Node, postorder
 from tensorc.ir.polynomial import Opaque, Polynomial, Symbol
-from tensorc.ir.print_tensor import show
 from tensorc.ir.ranges import Verdict
 from tensorc.ir.source import Source
 from tensorc.ir.stores import accumulates, literal_fault, storage_of, stores
@@ -63,6 +62,7 @@ from tensorc.ir.tensor import (
     operand_types,
     value_type,
 )
+from tensorc.ir.wording import brief, brief_read
 
 _NOWHERE = Source("<verify>", "").span(0, 0)
 _WORDS = {REAL: ("inf", "nan", "pi", "-0"), IMAGINARY: ("inf", "nan", "pi", "-0")}
@@ -178,10 +178,10 @@ def _nodes(program: Program, equation: Equation) -> Iterator[str]:
 def _read(item: Read, extent_of: Mapping[str, Polynomial]) -> Iterator[str]:
     for axis, (sub, size) in enumerate(zip(item.subscripts, item.tensor.shape, strict=True)):
         if _typed(sub) and not value_type(sub).integral:
-            yield f"L9: subscript {axis} of {show(item)} is {value_type(sub)}"
+            yield f"L9: subscript {axis} of {brief(item)} is {value_type(sub)}"
         if isinstance(sub, Position) and extent_of.get(sub.index, size) is not size:
             own = extent_of[sub.index]
-            yield f"L9: {sub.index} has extent {own}, dimension {axis} of {show(item)} has {size}"
+            yield f"L9: {sub.index} has extent {own}, dimension {axis} of {brief(item)} has {size}"
 
 
 def _reduce(item: Reduce) -> Iterator[str]:
@@ -236,7 +236,7 @@ def _types(equation: Equation) -> Iterator[str]:
     """L11 and L13; nothing is said of the types of what has none."""
     for item in postorder([equation.body]):
         if isinstance(item, Apply | Select | Reduce) and not _typed(item):
-            yield f"L11: {show(item)} has no type"
+            yield f"L11: {brief(item)} has no type"
             return
     dtype, body = equation.tensor.dtype, equation.body
     inner = body.arg if isinstance(body, Round) else body
@@ -271,7 +271,7 @@ def _open_questions(program: Program) -> Iterator[str]:
             yield f"L18: the condition on {condition.what} is not about its indices alone"
     for check in program.checks:
         if check.read not in reads or check.axis >= len(check.read.subscripts):
-            yield f"L18: a check is about {show(check.read)}, which no equation reads"
+            yield f"L18: a check is about {brief_read(check.read)}, which no equation reads"
 
 
 def _reads(program: Program) -> Iterator[Node]:
@@ -286,7 +286,7 @@ def _accesses(program: Program) -> Iterator[str]:
     checks = {(item.read, item.axis) for item in program.checks}
     for found in every_access(program, scalars_of(program)):
         key = found.value, found.read.tensor.shape[found.axis]
-        what = f"dimension {found.axis} of {show(found.read)}"
+        what = f"dimension {found.axis} of {brief_read(found.read)}"
         match found.finding.verdict:
             case Verdict.PROVED:
                 pass

@@ -27,7 +27,8 @@ _MOST_BITS = 4096  # a closed power or shift beyond this is left unfolded
 
 @fact
 def integer(expr: Expr) -> int | None:
-    """The value of a closed expression of weak integers; None if it is not one or too long."""
+    """The value of a closed expression of weak integers; None if it is not one, or if it has more
+    than `_MOST_BITS` bits."""
     if value_type(expr) is not INTEGER:
         return None
     match expr:
@@ -36,7 +37,8 @@ def integer(expr: Expr) -> int | None:
         case Apply(function, args):
             numbers = [integer(arg) for arg in args]
             known = [number for number in numbers if number is not None]
-            return _apply(function.name, known) if len(known) == len(numbers) else None
+            value = _apply(function.name, known) if len(known) == len(numbers) else None
+            return value if value is None or value.bit_length() <= _MOST_BITS else None
         case _:
             return None
 
@@ -67,6 +69,10 @@ def _bits(name: str, args: list[int]) -> int | None:
             return min(args) if name == "min" else max(args)
         case "abs":
             return abs(args[0])
+        case "sign":
+            return (args[0] > 0) - (args[0] < 0)
+        case "floor" | "ceil" | "round":
+            return args[0]
         case "bitand":
             return args[0] & args[1]
         case "bitor":

@@ -6,14 +6,34 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from tensorc.ir.dtypes import DType
+from tensorc.ir.node import Node, children, fact
 from tensorc.ir.polynomial import Polynomial
-from tensorc.ir.tensor import Tensor
+from tensorc.ir.print_tensor import show
+from tensorc.ir.tensor import Expr, Read, Tensor
+
+LONGEST = 120  # nodes
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is spelled most like `name`, if one is."""
     found = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     return found[0] if found else None
+
+
+def brief(expr: Expr) -> str:
+    """The expression in the language, or `...` where a traced one is too long to read."""
+    return show(expr) if written(expr) <= LONGEST else "..."
+
+
+def brief_read(read: Read) -> str:
+    """The access in the language, with `...` for subscripts too long to read."""
+    return f"{read.tensor.name}[{', '.join(map(brief, read.subscripts))}]"
+
+
+@fact
+def written(expr: Node) -> int:
+    """How many nodes the expression has when what is shared is written out each time."""
+    return 1 + sum(written(part) for part in children(expr))
 
 
 def dimensions(tensor: Tensor) -> str:

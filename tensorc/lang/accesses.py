@@ -14,11 +14,10 @@ from tensorc.ir.build import Builder
 from tensorc.ir.contexts import Context, Judge, add
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.polynomial import Polynomial
-from tensorc.ir.print_tensor import show
 from tensorc.ir.ranges import Finding, Verdict
 from tensorc.ir.source import Diagnostic, Place
 from tensorc.ir.tensor import Apply, Check, Condition, Position, Read
-from tensorc.ir.wording import dimension
+from tensorc.ir.wording import brief, brief_read, dimension
 from tensorc.lang.surface import Statement
 
 
@@ -110,7 +109,7 @@ class Accesses:
         value = self.judge.value(read.subscripts[axis], context)
         names = tuple(name for name in self.extents if name in context.scope)
         limit = read.tensor.shape[axis]
-        what = show(read)
+        what = brief_read(read)
         self.conditions.setdefault(Condition(value, limit, names, context.guards, what, span))
 
 
@@ -122,7 +121,7 @@ def out_of_range(read: Read, axis: int, finding: Finding, span: Place) -> Diagno
         "E215.low" if finding.low else "E215",
         span,
         name=read.tensor.name,
-        subscript=show(read.subscripts[axis]),
+        subscript=brief(read.subscripts[axis]),
         reach=finding.reach,
         dim=dim if dim.isidentifier() else axis,
         bound=size - 1,

@@ -1,8 +1,8 @@
 """Arguments of a call as NumPy arrays that a kernel can take, and results as fresh ones.
 
-An array is taken as it is when its elements are aligned and its strides are whole elements;
-otherwise a dense copy is taken. A bf16 array is ml_dtypes' bfloat16 or raw 16-bit data (`V2`, u2)
-holding its bits; f8 likewise with 8 bits.
+Arrays of other libraries come through `interop`. An array is taken as it is when its elements are
+aligned and its strides are whole elements; otherwise a dense copy is taken. A bf16 array is
+ml_dtypes' bfloat16 or raw 16-bit data (`V2`, u2) holding its bits; f8 likewise with 8 bits.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from tensorc.ir.launch import Strides
 from tensorc.ir.rounding import numpy_dtype
 from tensorc.ir.source import Diagnostic
 from tensorc.ir.tensor import Declaration, Program
+from tensorc.runtime.dlpack import Unusable
+from tensorc.runtime.interop import taken
 
 Array = npt.NDArray[Any]
 
@@ -32,7 +34,11 @@ def arguments(program: Program, given: Mapping[str, object]) -> dict[str, Array]
         if name not in given:
             faults.append(_fault("E210", parameter, "no array was given", f"give {name}=..."))
             continue
-        array = _as_array(given[name], parameter.tensor.dtype)
+        try:
+            array = _as_array(given[name], parameter.tensor.dtype)
+        except Unusable as found:
+            faults.append(unusable(found, name, parameter))
+            continue
         fault = _check(parameter, array)
         faults.extend(fault)
         if not fault:
@@ -49,11 +55,19 @@ def arguments(program: Program, given: Mapping[str, object]) -> dict[str, Array]
 
 def _as_array(value: object, dtype: DType) -> Array:
     """A Python or NumPy scalar takes the parameter's type; anything else must be an array."""
+    value = taken(value)
     if isinstance(value, np.ndarray):
         return cast(Array, value)
     if isinstance(value, bool | int | float | complex):
         return np.asarray(value).astype(numpy_dtype(dtype))
     return np.asarray(value)
+
+
+def unusable(found: Unusable, name: str, parameter: Declaration) -> Diagnostic:
+    """The fault of an array that could not be taken."""
+    from tensorc.ir.diagnostics import filled
+
+    return filled(found.code, parameter.span, {"array": name, **found.fields})
 
 
 def _check(parameter: Declaration, array: Array) -> list[Diagnostic]:

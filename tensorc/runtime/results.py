@@ -14,6 +14,9 @@ from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.rounding import numpy_dtype
 from tensorc.ir.source import Diagnostic
 from tensorc.ir.tensor import Declaration, Program
+from tensorc.runtime.arrays import unusable
+from tensorc.runtime.dlpack import Unusable
+from tensorc.runtime.interop import taken
 
 Array = npt.NDArray[Any]
 
@@ -26,9 +29,10 @@ def destinations(
 ) -> dict[str, Array]:
     """The arrays given for the outputs, by name, in the order of the outputs.
 
-    `arrays` are the operands. TypeError: as many arrays as outputs are needed, all of NumPy.
-    ArgumentError, all faults together: another dtype (E211), shape (E201), read-only (E212), memory
-    shared with an operand or another output (E208).
+    They are NumPy arrays, over the memory of what was given. `arrays` are the operands. TypeError:
+    as many arrays as outputs are needed. ArgumentError, all faults together: another dtype (E211),
+    shape (E201), read-only (E212), memory shared with an operand or another output (E208), or an
+    array that cannot be taken (as for operands).
     """
     names = [item.tensor.name for item in program.outputs]
     if len(given) != len(names):
@@ -36,16 +40,44 @@ def destinations(
         raise TypeError(f"{program.name} has the outputs {wanted}; {len(given)} arrays given")
     known = {Symbol(name, "extent"): size for name, size in extents.items()}
     pairs = zip(names, given, strict=True)
-    found = {name: cast(Array, array) for name, array in pairs if isinstance(array, np.ndarray)}
-    if len(found) < len(names):
-        raise TypeError(f"the outputs of {program.name} are written into NumPy arrays")
-    faults = [
+    found, faults = _taken(program, dict(pairs))
+    faults = faults or [
         *(f for item in program.outputs for f in _misfits(item, found[item.tensor.name], known)),
         *_overlaps(found, arrays),
     ]
     if faults:
         raise ArgumentError(faults)
     return found
+
+
+def _taken(
+    program: Program, given: Mapping[str, object]
+) -> tuple[dict[str, Array], list[Diagnostic]]:
+    found: dict[str, Array] = {}
+    faults: list[Diagnostic] = []
+    for item in program.outputs:
+        name = item.tensor.name
+        try:
+            array = taken(given[name])
+        except Unusable as reason:
+            faults.append(unusable(reason, name, item))
+            continue
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name} is written into an array, not a {type(array).__name__}")
+        found[name] = _plain(cast(Array, array), numpy_dtype(item.tensor.dtype))
+    return found, faults
+
+
+def _plain(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Raw bits (`V2`, u2) as the type whose bits they are, where NumPy lacks that type."""
+    raw = dtype.kind == "V" and array.dtype.kind in "Vu" and array.itemsize == dtype.itemsize
+    return array.view(dtype) if raw else array
+
+
+def is_direct(array: Array) -> bool:
+    """Whether a kernel can write straight into the array: dense, row-major, aligned, native."""
+    flags = array.flags
+    return bool(flags.c_contiguous and flags.aligned and array.dtype.isnative)
 
 
 def _misfits(item: Declaration, array: Array, known: Mapping[Symbol, int]) -> Iterator[Diagnostic]:

@@ -50,7 +50,7 @@ def schedule_of(
         clash = _clash(roles, ii, times) if times else None
         if times and clash:
             late[clash] = times[clash] + 1
-        elif times and _fits(problem, roles, ii, times):
+        elif times:
             return _plan(problem, roles, ii, times)
         else:
             ii, late = ii + max(1, ii // 8), dict(delays or {})
@@ -69,13 +69,21 @@ def _clash(roles: Mapping[str, str], ii: int, times: Mapping[str, int]) -> str |
 def _times(
     problem: LoopProblem, roles: Mapping[str, str], ii: int, delays: Mapping[str, int]
 ) -> dict[str, int] | None:
+    """The least starts that keep every dependence and every lifetime; None if there are none."""
     times = {item.name: delays.get(item.name, 0) for item in problem.operations}
+    bounds = [
+        (e.source, e.target, _latency(e, roles) - ii * e.distance) for e in problem.dependences
+    ]
+    for value in problem.values:
+        for edge in readers_of(problem)[value.name] if not value.resident else ():
+            own = roles[edge.target] == roles[value.writer]
+            hold = held(problem, edge) + 1 if own else 0
+            bounds.append((edge.target, value.writer, ii * (edge.distance - 1) + hold))
     for _ in range(len(times) + 1):
         late = False
-        for edge in problem.dependences:
-            least = times[edge.source] + _latency(edge, roles) - ii * edge.distance
-            if times[edge.target] < least:
-                times[edge.target], late = least, True
+        for before, after, gap in bounds:
+            if times[after] < times[before] + gap:
+                times[after], late = times[before] + gap, True
         if not late:
             return times
     return None
@@ -84,20 +92,6 @@ def _times(
 def _latency(edge: Dependence, roles: Mapping[str, str]) -> int:
     crosses = roles[edge.source] != roles[edge.target]
     return edge.latency + (edge.transfer.latency if edge.transfer and crosses else 0)
-
-
-def _fits(
-    problem: LoopProblem, roles: Mapping[str, str], ii: int, times: Mapping[str, int]
-) -> bool:
-    for value in problem.values:
-        for edge in readers_of(problem)[value.name]:
-            end = times[edge.target] + ii * edge.distance + held(problem, edge)
-            own = roles[edge.target] == roles[value.writer]
-            if own and end - times[value.writer] >= ii and not value.resident:
-                return False
-            if not own and times[edge.target] + ii * edge.distance > times[edge.source] + ii:
-                return False
-    return True
 
 
 def _plan(
@@ -166,6 +160,7 @@ def random_loop(seed: int) -> tuple[LoopProblem, dict[str, str], int, dict[str, 
     for part in range(chance.randint(1, 2)):
         maker.chain(part, chance.randint(1, 5))
     maker.use_all()
+    maker.look_back()
     delays = {o.name: chance.choice((0, 0, 0, 50, 150, 400)) for o in maker.operations}
     roles = tuple(Role(f"role{k}", 4, 24) for k in range(4))
     problem = LoopProblem(
@@ -216,6 +211,21 @@ class _Maker:
             if not any(edge.carries == ring.name for edge in self.edges):
                 first = next(item for item in self.operations if item.name.startswith("v"))
                 self.depend(ring.writer, first.name, ring.name)
+
+    def look_back(self) -> None:
+        """Some read what was copied, or computed in either role, one iteration before."""
+        values = {value.name for value in self.values}
+        names = [item.name for item in self.operations]
+        for k, target in enumerate(names):
+            if not self.operations[k].threads:
+                continue
+            computed = [name for name in names[k + 1 :] if name in values]
+            if self.chance.random() < 0.15:
+                ring = self.chance.choice([r for r in self.rings if r.fill == "copy"])
+                self.depend(ring.writer, target, ring.name, 1)
+            if computed and self.chance.random() < 0.2:
+                source = self.chance.choice(computed)
+                self.depend(source, target, source, 1)
 
     def chain(self, part: int, length: int) -> None:
         home = f"role{part + 1}"

@@ -10,10 +10,11 @@ from tensorc.ir.channel import BUILTIN, Kernel, Perform, Put, iteration, unfold
 from tensorc.ir.interpret_channel import Run, check_run
 from tensorc.ir.print_channel import print_channel
 from tensorc.ir.read_channel import read_channel
-from tensorc.ir.schedule import LoopProblem, Schedule, operation_of, placement_of, start
+from tensorc.ir.schedule import LoopProblem, Schedule, UnitOrder, operation_of, placement_of, start
 from tensorc.ir.term import Term
 from tensorc.ir.verify_channel import verify_channel
 from tensorc.ir.verify_schedule import verify_problem
+from tensorc.passes import channel_turns
 from tensorc.passes.channels import channels
 from tensorc.passes.check_protocol import check_protocol
 from tests.channel import hopper
@@ -103,10 +104,12 @@ def _as_the_loop_says(
 ) -> None:
     """Every result is the term that the dependences of the problem spell out, one after another."""
     values = dict[tuple[str, str, int], object]()
+    rings = {ring.name for ring in problem.rings}
     for i in range(trips):
         for name in _topological(problem):
             reads = [e for e in problem.dependences if e.target == name and e.carries]
             keys = list(dict.fromkeys((e.carries, e.source, e.distance) for e in reads))
+            keys = [key for key in keys if key[0] not in rings or key[2] <= i]
             arguments = [_read(problem, values, key, tile, i) for key in keys]
             if name in first:
                 arguments.insert(0, Term(first[name], tile, 0, ()))
@@ -171,6 +174,48 @@ def _early(
             target = run.spans[edge.target, 0, i + edge.distance]
             if source[1] > target[1 if queued else 0]:
                 yield edge.source, edge.target, i
+
+
+@pytest.mark.parametrize("seed", LOOPS)
+def test_turns_in_every_period_keep_the_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no operation can lead, all that a unit does is begun in the schedule's order."""
+    monkeypatch.setattr(channel_turns, "_leaders", _nobody)
+    _, schedule, kernel = lowered(seed)
+    _well(kernel)
+    for trips in (0, 1, 2, 5):
+        run = check_run(kernel, [trips], seed)
+        assert run.fault is None, str(run)
+        for order in schedule.orders:
+            begun = [run.spans[name, 0, i][0] for name, i in _in_turn(schedule, order, trips)]
+            assert not order.barriers or begun == sorted(begun)
+
+
+def _nobody(_: object) -> None:
+    """No leader."""
+
+
+def test_leaders_keep_their_order() -> None:
+    """Usually turns are counted by an operation of each batch; these begin one after another."""
+    counted = 0
+    for seed in LOOPS:
+        _, schedule, kernel = lowered(seed)
+        _, batches = channel_turns.turns(schedule)
+        leaders = {batch.leader for batch in batches}
+        counted += bool(leaders - {""})
+        run = check_run(kernel, [5], seed)
+        for order in schedule.orders if "" not in leaders else ():
+            turns = _in_turn(schedule, order, 5)
+            begun = [run.spans[name, 0, i][0] for name, i in turns if name in leaders]
+            assert begun == sorted(begun), seed
+    assert counted >= 5
+
+
+def _in_turn(schedule: Schedule, order: UnitOrder, trips: int) -> list[tuple[str, int]]:
+    """The instances of a unit's operations, by period and then by place in the period."""
+    places = placement_of(schedule)
+    rank = {name: k for k, name in enumerate(order.operations)}
+    instances = [(name, i) for name in order.operations for i in range(trips)]
+    return sorted(instances, key=lambda at: (places[at[0]].stage + at[1], rank[at[0]]))
 
 
 def test_attention_has_the_shape_of_the_hand_written_program() -> None:

@@ -98,6 +98,11 @@ def test_arguments_are_checked() -> None:
         sequential(kernel, [-1])
 
 
+def test_patience_ends() -> None:
+    with pytest.raises(ValueError, match=r"gemm has not finished \[9\] after 50 moves"):
+        interpret(load("gemm"), [9], 0, patience=50)
+
+
 def test_the_sequential_meaning_refuses_what_nothing_makes() -> None:
     text = """\
 kernel bad for h100

@@ -181,17 +181,21 @@ def _gemm_sm80(kernel: Kernel, shape: tuple[int, int, int], blocks: int) -> Laun
 
 def _gemm_sm90a(kernel: Kernel, shape: tuple[int, int, int], blocks: int) -> Launch:
     m, n, _ = shape
-    stages = kernel.value("STAGES", 4)
+    cluster = kernel.file == "gemm_sm90a_cluster.cu"
+    stages = kernel.value("STAGES", 3 if cluster else 4)
 
     def make(arrays: Arrays, a: Operand, b: Operand, pc: int) -> list[Parameter]:
         return [
             arrays.map(*a, (64, 128)),
-            arrays.map(*b, (64, 256)),
+            arrays.map(*b, (64, 128 if cluster else 256)),
             arrays.map_of(pc, (m, n), BF16, (64, 64)),
         ]
 
     grid = (blocks or -(-m // 128) * -(-n // 256), 1, 1)
-    return BF16, grid, (384, 1, 1), stages * 49152 + 4 * 8192 + 16 * stages, make
+    panels = 4
+    if cluster:
+        grid, panels = (-(-m // 256) * 2, -(-n // 256), 1), 8
+    return BF16, grid, (384, 1, 1), stages * 49152 + panels * 8192 + 16 * stages, make
 
 
 def _gemm_sm100a(kernel: Kernel, shape: tuple[int, int, int], blocks: int) -> Launch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -135,6 +136,23 @@ def test_special_functions_are_within_one_unit(helper: str) -> None:
         expected = _flushed(MEANINGS[helper](values.astype(np.float64)).astype(np.float32))
     distance = np.abs(got.view(np.int32).astype(np.int64) - expected.view(np.int32))
     assert distance.max() <= 1
+
+
+def test_the_c_librarys_functions_are_there() -> None:
+    """What device code has without a header, the host build has, too."""
+    need("cxx")
+    text = """
+    TC_KERNEL(32, 1) test(float* out, double* wide) {
+      if (threadIdx.x) return;
+      out[0] = expf(1.f) + logf(2.f) + sinf(1.f) + erff(0.5f) + powf(2.f, 0.5f);
+      out[1] = fmaxf(floorf(2.5f), copysignf(3.f, -1.f)) + min(3, 4) + max(2.f, 1.f);
+      wide[0] = tanh(0.25) + fma(2.0, 3.0, 1.0) + atan2(1.0, 2.0);
+    }
+    """
+    out, wide = clean("sm_80", text, [Out((2,)), Out((1,), np.float64)])
+    expected = math.exp(1) + math.log(2) + math.sin(1) + math.erf(0.5) + math.sqrt(2)
+    np.testing.assert_allclose(out, [expected, 7.0], rtol=1e-6)
+    np.testing.assert_allclose(wide, [math.tanh(0.25) + 7 + math.atan2(1, 2)], rtol=1e-14)
 
 
 def test_special_values() -> None:

@@ -174,6 +174,7 @@ KERNELS = {
     "gemm_sm80.cu": "sm_80",
     "attention_sm80.cu": "sm_80",
     "gemm_sm90a.cu": "sm_90a",
+    "gemm_sm90a_cluster.cu": "sm_90a",
     "attention_sm90a.cu": "sm_90a",
     "gemm_sm100a.cu": "sm_100a",
 }

@@ -71,7 +71,7 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "impossible barrier": (
         "tc_bar_sync<1, 96>();",
-        "barrier: bar.sync: barrier 1 of 96 threads is impossible in a block of 64",
+        "barrier: named barrier 1 of 96 threads is impossible in a block of 64",
     ),
     "arrivals left over": (
         "if (t < 32) tc_bar_arrive<3, 64>();",

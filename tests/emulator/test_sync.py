@@ -33,6 +33,25 @@ def test_named_barriers_hand_over() -> None:
     np.testing.assert_array_equal(got, np.arange(5)[:, None] * 100 + np.arange(32))
 
 
+def test_syncthreads_waits_for_the_threads_that_are_left() -> None:
+    need("cxx")
+    text = """
+    TC_KERNEL(50, 1) test(u32* out) {
+      TC_DYN_SMEM(smem);
+      u32* box = (u32*)smem;
+      if (threadIdx.x >= 40) return;
+      box[threadIdx.x] = threadIdx.x;
+      tc_syncthreads();
+      out[threadIdx.x] = box[39 - threadIdx.x];
+      if (threadIdx.x >= 20) return;
+      tc_syncthreads();
+      box[threadIdx.x + 20] = 1;
+    }
+    """
+    (got,) = clean("sm_80", text, [Out((40,), np.uint32)], threads=50, shared=160)
+    np.testing.assert_array_equal(got, 39 - np.arange(40))
+
+
 def test_mbarriers_count_and_turn() -> None:
     need("cxx")
     text = """
@@ -64,6 +83,36 @@ def test_mbarriers_count_and_turn() -> None:
     """
     (got,) = clean("sm_90a", text, [Out((6, 32), np.uint32)], threads=64, shared=160)
     np.testing.assert_array_equal(got, np.arange(6)[:, None] * 100 + np.arange(32))
+
+
+def test_a_wait_that_is_overtaken() -> None:
+    """Nobody waits for warp 0, so it may see phase 1 complete before it has seen phase 0."""
+    need("cxx")
+    text = """
+    TC_KERNEL(64, 1) test(u32* out) {
+      TC_DYN_SMEM(smem);
+      const u32 bar = tc_smem_u32(smem);
+      if (threadIdx.x == 0) { tc_mbar_init(bar, 1); tc_fence_mbar_init(); }
+      tc_syncthreads();
+      if (threadIdx.x < 32) {
+        tc_mbar_wait(bar, 0);
+      } else {
+        for (int i = 0; i < 3; i++) {
+          if (threadIdx.x == 32) tc_mbar_arrive(bar);
+          tc_mbar_wait(bar, i & 1);
+          tc_syncwarp();
+        }
+      }
+      out[threadIdx.x] = 1;
+    }
+    """
+    reports = ""
+    for seed in range(12):
+        _, outcome = call(
+            "sm_90a", text, [Out((64,), np.uint32)], threads=64, shared=8, mode=Mode(seed=seed)
+        )
+        reports += str(outcome)
+    assert "barrier: a wait for phase 0 of mbarrier shared memory 0x400 was overtaken" in reports
 
 
 def test_expected_bytes_may_come_apart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,24 @@ def test_compile_errors_are_shown_with_the_users_line() -> None:
     wgmma = "TC_KERNEL(128, 1) test(u32* out) { tc_wgmma_fence(); }"
     with pytest.raises(KernelError, match="tc_wgmma_fence"):
         call("sm_80", wgmma, [OUT])
+
+
+def test_an_image_is_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It runs where nothing else of its compilation is left."""
+    need("cxx")
+    device = Emulator("sm_80")
+    text = '#include "device.cuh"\nTC_KERNEL(32, 1) test(u32* out) { out[threadIdx.x] = 7; }'
+    image = device.compile(text, "test.cu")
+    monkeypatch.setenv("TENSORC_CACHE_DIR", str(tmp_path))
+    kernel = device.load(image).function("test")
+    address = device.alloc(128)
+    device.launch(kernel, (1, 1, 1), (32, 1, 1), 0, [np.uint64(address)])
+    assert (np.frombuffer(device.read(address, 128), np.uint32) == 7).all()
+    with pytest.raises(KernelError, match="no kernel other here; there are test"):
+        device.load(image).function("other")
+    with pytest.raises(KernelError, match="not compiled for the emulator"):
+        device.load(b"\x7fELF")
+    device.close()
 
 
 def test_launches_are_checked() -> None:
@@ -154,3 +173,20 @@ def test_the_cache_is_private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     folder = emulator_build.cache_folder()
     assert folder == tmp_path / "cache" / "emulator"
     assert folder.stat().st_mode & 0o777 == 0o700
+    assert emulator_build.program_folder() == folder
+
+
+def test_a_cache_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TENSORC_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    assert emulator_build.cache_folder().is_dir()
+
+
+def test_no_cache_keeps_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`off` is no path: kernels go to a folder of this process, the worker's program stays."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TENSORC_CACHE_DIR", "off")
+    assert emulator_build.cache_folder() != emulator_build.program_folder()
+    assert emulator_build.cache_folder().is_relative_to(Path(tempfile.gettempdir()))
+    assert emulator_build.program_folder().is_absolute()
+    assert not list(tmp_path.iterdir())

@@ -215,7 +215,7 @@ def test_lowered_programs(block: int) -> None:
     for seed in range(10 * block, 10 * block + 10):
         generator = Generator(seed)
         program, arrays = generator.program(), generator.arrays()
-        tiles = run_passes(program, Request(Target("cpu", 4), {}))
+        tiles = run_passes(program, Request(Target("generic", 4, 2, 3), {}))
         found, rate = worst(tiles, arrays, SIZE)
         want = interpret(program, arrays, SIZE)["y"]
         if any(map(_narrow_sum, program.equations)):  # rounded once there, here not at all
@@ -253,7 +253,7 @@ def test_small_integers_leave_no_room(text: str) -> None:
         shape = [extents[str(dim)] for dim in item.dims]
         arrays[item.tensor.name] = round_to(rng.integers(-3, 4, shape), item.tensor.dtype)
     tiles, dtype = (
-        run_passes(program, Request(Target("cpu", 4), {})),
+        run_passes(program, Request(Target("generic", 4, 2, 3), {})),
         program.outputs[0].tensor.dtype,
     )
     found, rate = worst(tiles, arrays, extents)
@@ -296,7 +296,7 @@ def test_gathers_and_open_subscripts() -> None:
     assert 0 < rate <= 1 and (found["o"].error < 1e-5).all()
     text = "op p(x: f32[i], t: f32[i]) -> y: f32[i]\n  y[i] = x[clamp(i32(t[i] * 1.5), 0, 3)]\n"
     (program,) = read(text)
-    tiles = run_passes(program, Request(Target("cpu", 4), {}))
+    tiles = run_passes(program, Request(Target("generic", 4, 2, 3), {}))
     near = np.array([1.0, 2.0, 0.3, 4 / 3], np.float32)  # 1.5 * 2 is 3, at the edge of a floor
     inputs = {"x": draw((4,), "f32", 1), "t": near}
     opened = np.isinf(bound(tiles, inputs, {"i": 4})["y"].error).tolist()

@@ -71,7 +71,7 @@ from tensorc.ir.tile import (
 from tensorc.ir.verify_tile import verify
 from tensorc.machine.verify_uses import verify as verify_uses
 from tensorc.passes.canonicalise import canonicalise
-from tensorc.passes.lower import lower
+from tensorc.passes.lower import Widths, lower
 
 T = TypeVar("T")
 EXAMPLES = 1000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 100
@@ -355,7 +355,7 @@ def test_any_program_runs_or_breaks_an_invariant(program: TileProgram, size: int
 def test_lowered_programs_are_right_and_read_back(seed: int) -> None:
     """Random operators, one kernel for each equation, by the instructions of a CPU."""
     program = canonicalise(generate(RandomChooser(seed)).program)
-    lowered = lower(program, 16, {}, "avx512")
+    lowered = lower(program, Widths(16, 4, 6), {}, "avx512", {})
     assert verify(lowered) + verify_uses(lowered) == []
     assert read(show(lowered)) == lowered
 

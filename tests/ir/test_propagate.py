@@ -207,3 +207,28 @@ def test_equal_extremes_without_error_are_no_rivals() -> None:
     body = Bounded(np.array([[3.0, 3.0], [3.0, 3.0], [1.0, 1.0]]), np.array([[0, 0.1]] * 3))
     result = reductions.reduce("argmax", body.value, None, False)
     assert reduced("argmax", body, None, result, T.I64).tolist() == [0, INF]
+
+
+def test_no_rounding_is_lost_to_underflow() -> None:
+    """The smallest error of every type is a float64 of its own, the one of f64 too."""
+    assert all(propagate.TINY[dtype] > 0 for dtype in propagate.TINY)
+    far = Bounded(np.array([[0.0], [-800.0]]), np.zeros(()))
+    result = reductions.reduce("softmax", far.value, None, False)
+    assert propagate.tiny(F64) <= reduced("softmax", far, None, result, F64)[1, 0] < 1e-300
+
+
+def test_zero_times_what_may_be_infinite_is_open() -> None:
+    zero, wild = Bounded(np.zeros(1), np.zeros(1)), Bounded(np.array([1e72]), np.array([INF]))
+    assert applied("mul", [zero, wild], np.zeros(1), F32).tolist() == [INF]
+    assert applied("mul", [zero, Bounded(np.ones(1), np.ones(1))], np.zeros(1), F32)[0] < 1e-44
+
+
+def test_logits_masked_by_a_large_number_cost_nothing() -> None:
+    column = np.array([[0.5], [-1e30], [0.25], [-INF]])
+    body = Bounded(column, np.full((4, 1), 1e-6))
+    for name in ("softmax", "logsumexp"):
+        result = reductions.reduce(name, column, None, False)
+        assert (reduced(name, body, None, result, F32) < 1e-5).all()
+    open_ = Bounded(column, np.array([[0.0], [0.0], [INF], [0.0]]))
+    result = reductions.reduce("softmax", column, None, False)
+    assert np.isinf(reduced("softmax", open_, None, result, F32)[:3]).all()

@@ -218,3 +218,10 @@ def test_a_condition_on_a_const_parameter_needs_its_value() -> None:
     assert fault(program, shapes).code == "E225"
     assert bind(program, shapes, {"w": 3, "c": 0.5})["m"] == 5  # type: ignore[dict-item]
     assert fault(program, shapes, {"w": 4}).found == "|n|=7, m=2"
+
+
+def test_a_condition_under_more_alternatives_than_the_prover_follows() -> None:
+    many = " or ".join(["n + 1 < |n|", *(f"n < -{bound}" for bound in range(1, 14))])
+    program = one(f"op f(x: f32[n]) -> y: f32[n]\n  y[n] = select({many}, x[n + 1], 0)")
+    assert len(program.conditions) == 1
+    assert bind(program, {"x": (9,)}) == {"n": 9}

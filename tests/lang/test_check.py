@@ -132,28 +132,6 @@ def test_tables_are_kept_where_read() -> None:
     assert extents(program)["j"] == "3"
 
 
-def test_a_shared_tree_takes_linear_time() -> None:
-    """A doubling DAG of depth 60 has 2**60 paths."""
-    from tensorc.ir import syntax as s
-    from tensorc.ir.source import Source
-    from tensorc.lang.check import check
-    from tensorc.lang.surface import Dimension, Module, Operator, Parameter, Statement
-
-    span = Source("shared.tc", "x[n]").span(0, 4)
-    tree: s.Syntax = s.Access("x", (s.Name("n", span),), span)
-    for depth in range(60):
-        condition = s.Call("lt", (tree, tree), span)
-        tree = s.Call("select", (condition, tree, tree), span) if depth % 2 else tree
-        tree = s.Call("add", (tree, tree), span)
-    dims = (Dimension("n", None, span),)
-    parameter, output = (Parameter(name, False, F32, dims, span) for name in "xy")
-    left = (s.Binding("n", None, span),)
-    statement = Statement("y", None, left, tree, span, span)
-    operator = Operator("f", (parameter,), (output,), (statement,), span)
-    (program,) = check(Module((), (operator,)))
-    assert isinstance(program.equations[0].body, Apply)
-
-
 def test_reads_widen() -> None:
     program = one(
         "op f(x: u8[n], z: f16[n]) -> y: f32[n]\n  d[n] = x[n] - x[n]\n  y[n] = d[n] * z[n]"

@@ -97,6 +97,8 @@ gemm(TC_GRID_CONST CUtensorMap A, TC_GRID_CONST CUtensorMap B, TC_GRID_CONST CUt
     float d[BN / 2];
     Ring ring = {0, 0};
     for (int t = blockIdx.x; t < total; t += gridDim.x) {
+#pragma unroll
+      for (int i = 0; i < BN / 2; i++) d[i] = 0.f;
       int before = -1;  // slot of the step before, still being read
       for (int k = 0; k < steps; k++) {
         // get A, B
@@ -106,7 +108,7 @@ gemm(TC_GRID_CONST CUtensorMap A, TC_GRID_CONST CUtensorMap B, TC_GRID_CONST CUt
         tc_wgmma_fence();
 #pragma unroll
         for (int i = 0; i < BK / 16; i++)
-          tc_wgmma_bf16<BN>(d, descriptor(a + i * 32), descriptor(b + i * 32), (k | i) != 0);
+          tc_wgmma_bf16<BN>(d, descriptor(a + i * 32), descriptor(b + i * 32), 1);
         tc_wgmma_commit();
         // done A, B of the step before
         tc_wgmma_wait<1>();

@@ -1,0 +1,165 @@
+"""Scalar expressions of level 2 as C++ text.
+
+C++'s own `?:`, `&&` and `||` evaluate lazily, as the language's do, so a guarded read touches no
+memory where its guard fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from tensorc.codegen.cuda_functions import FUNCTIONS, constant, convert, rounded, widened
+from tensorc.ir.constants import fold
+from tensorc.ir.dtypes import BOOL, F32, F64, I32, I64, DType, value_of
+from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.tensor import (
+    Apply,
+    Bitcast,
+    Cast,
+    Expr,
+    Extent,
+    Literal,
+    Position,
+    Read,
+    Reduce,
+    Round,
+    Seen,
+    Select,
+    Tensor,
+    Value,
+    operand_types,
+    resolved,
+    value_type,
+)
+
+
+class Names:
+    """Emitted names: an ASCII identifier becomes `<name>_<n>`, anything else `v<n>`; neither can be
+    a keyword, a macro or a reserved name."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def fresh(self, name: str) -> str:
+        """A new name that resembles `name`."""
+        self._count += 1
+        plain = name.rstrip("'")
+        if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", plain, re.ASCII) and "__" not in plain:
+            return f"{plain}_{self._count}"
+        return f"v{self._count}"
+
+
+Hidden = tuple[str | None, str | None, str | None]
+
+
+class Expressions:
+    """The text of expressions at the current point; the emitter binds positions and tiles."""
+
+    def __init__(
+        self, names: Names, shapes: Mapping[str, Polynomial], static: Mapping[str, int],
+        checks: Mapping[tuple[Read, int], int], extent: Callable[[str], str],
+        stride: Callable[[Tensor, int], str], pointer: Callable[[Tensor], str],
+        error: Callable[[], str],
+    ) -> None:  # fmt: skip
+        self.names, self.shapes, self.static, self.checks = names, shapes, static, checks
+        self.extent, self.stride, self.pointer, self.error = extent, stride, pointer, error
+        self.base: dict[str, str] = {}
+        self.position: dict[str, str] = {}  # of indices that run along threads
+        self.inside: dict[str, str] = {}
+        self.tiles: dict[str, str] = {}
+
+    def lane(self, indices: frozenset[str]) -> str | None:
+        """The index among `indices` that runs along threads here."""
+        return next((index for index in sorted(indices) if index in self.position), None)
+
+    def hidden(self, index: str) -> Hidden:
+        """What a name meant before a loop binds it again."""
+        kept = (self.base.get(index), self.position.get(index), self.inside.get(index))
+        self.position.pop(index, None)
+        self.inside.pop(index, None)
+        return kept
+
+    def restore(self, index: str, kept: Hidden) -> None:
+        """Undo `hidden` after the loop."""
+        for table, value in zip((self.base, self.position, self.inside), kept, strict=True):
+            table.pop(index, None)
+            if value is not None:
+                table[index] = value
+
+    def value(self, expr: Expr, wanted: DType) -> str:
+        """The value of `expr` as C++ of the value type `wanted`."""
+        known = fold(expr, self.static) if value_type(expr).weak else None
+        if known is not None and not value_type(expr).complex:
+            return constant(known, wanted)
+        dtype = resolved(value_type(expr), wanted)
+        return convert(self.text(expr, dtype), dtype, wanted)
+
+    def text(self, expr: Expr, dtype: DType) -> str:
+        match expr:
+            case Literal(value, _):
+                return constant(value, dtype)
+            case Extent(index):
+                return convert(self.extent(index), I64, dtype)
+            case Position(index):
+                return convert(self.position.get(index, self.base[index]), I64, dtype)
+            case Value(tile, _, _):
+                return self.tiles[tile]
+            case Read():
+                return self.read(expr)
+            case Select(condition, yes, no):
+                test = self.value(condition, BOOL)
+                return f"({test} ? {self.value(yes, dtype)} : {self.value(no, dtype)})"
+            case Apply(function, args):
+                types = operand_types(expr, dtype)
+                texts = [self.value(a, kind) for a, kind in zip(args, types, strict=True)]
+                made = FUNCTIONS[function.name](texts, types[0])
+                own = value_type(expr) if not value_type(expr).weak else dtype
+                return convert(made, own, dtype)
+            case Cast(target, arg):
+                own = value_type(arg)
+                near = value_of(target) if own.weak and own.floating == target.floating else own
+                source = resolved(own, near)
+                return rounded(self.value(arg, source), source, target)
+            case Bitcast(target, arg):
+                return self.bits(target, arg)
+            case Round() | Reduce() | Seen():
+                raise AssertionError(f"{type(expr).__name__} does not reach CUDA")
+
+    def bits(self, target: DType, arg: Expr) -> str:
+        """Between numbers of 32 or 64 bits."""
+        source = resolved(value_type(arg), I64)
+        text = self.value(arg, source)
+        pairs = {
+            (F32, I32): "(int)tc_f32_bits({})", (I32, F32): "tc_bits_f32((u32){})",
+            (F64, I64): "(i64)tcs_bits({})", (I64, F64): "tcs_double((u64){})",
+        }  # fmt: skip
+        if (source, target) not in pairs:
+            raise NotImplementedError(f"bitcast from {source} to {target} is not emitted yet")
+        return pairs[source, target].format(text)
+
+    def read(self, read: Read) -> str:
+        """The element, widened; a subscript that holds data is compared first."""
+        tensor = read.tensor
+        element = f"{self.pointer(tensor)}[{self.offset(tensor, read.subscripts)}]"
+        value = widened(element, tensor.dtype)
+        for axis, subscript in enumerate(read.subscripts):
+            number = self.checks.get((read, axis))
+            if number is not None:
+                size = self.extent(f"{tensor.name}.{axis}")
+                at = self.subscript(subscript)
+                test = f"tcs_inside({at}, {size}, {self.error()}, {number})"
+                value = f"({test} ? {value} : {constant(0, value_of(tensor.dtype))})"
+        return value
+
+    def offset(self, tensor: Tensor, subscripts: tuple[Expr, ...]) -> str:
+        terms = [
+            f"{self.subscript(subscript)} * {self.stride(tensor, axis)}"
+            for axis, subscript in enumerate(subscripts)
+        ]
+        return " + ".join(terms) or "0"
+
+    def subscript(self, subscript: Expr) -> str:
+        """A subscript in its own integer type, then as i64."""
+        dtype = resolved(value_type(subscript), I64)
+        return convert(self.value(subscript, dtype), dtype, I64)

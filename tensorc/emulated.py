@@ -1,0 +1,123 @@
+"""The emulator as a device: a program's CUDA C++ runs on this CPU, with its races, bounds and
+barriers checked. It shows that a kernel is right without a GPU; it is not fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from tensorc.errors import Unavailable
+from tensorc.ir.tensor import Program, Tensor
+from tensorc.ir.tile import TileProgram
+
+if TYPE_CHECKING:
+    from tensorc.codegen.cuda import CudaModule
+    from tensorc.codegen.emulator import Emulator
+    from tensorc.compiler import Prepared, Request
+
+Array = npt.NDArray[Any]
+THREADS = 128  # lanes of a block
+# The architectures whose kernels can be emitted, by the machine file that describes them.
+MACHINES = {
+    "sm_80": "sm_80", "sm_86": "sm_80", "sm_89": "sm_89", "sm_90a": "sm_90a", "sm_120": "sm_89",
+}  # fmt: skip
+_EMULATORS: dict[str, Emulator] = {}
+_MODULES: dict[tuple[str, str], Any] = {}
+_MOST_MODULES = 256
+
+
+@dataclass(frozen=True)
+class CudaLevels:
+    """A program lowered for an architecture: its level 2 and its CUDA C++."""
+
+    tiles: TileProgram
+    module: CudaModule
+
+    @property
+    def source(self) -> str:
+        """The CUDA C++."""
+        return self.module.text
+
+
+def request(
+    arch: str, static: Mapping[str, int], strides: Mapping[str, Any], policy: str = "fast"
+) -> Request:
+    """What a kernel for `arch` is compiled for. Unavailable: an unknown architecture."""
+    from tensorc.compiler import Request, Target
+
+    if arch not in MACHINES:
+        raise Unavailable(f"{arch}: kernels are emitted for {', '.join(MACHINES)}")
+    return Request(Target(MACHINES[arch], THREADS), static, strides, policy)
+
+
+def levels(program: Program, wanted: Request) -> CudaLevels:
+    """Lower and emit, verified after every pass."""
+    from tensorc.codegen.cuda import emit
+    from tensorc.compiler import run_passes
+
+    tiles = run_passes(program, wanted)
+    return CudaLevels(tiles, emit(tiles, wanted.static, wanted.strides))
+
+
+def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
+    """Run a prepared call in the emulator; fresh outputs by name.
+
+    KernelError: the emulator reports a race, a bad access or a deadlock, which is a bug of ours.
+    OutOfRange: a subscript that holds data leaves its tensor.
+    """
+    from tensorc.codegen.cuda_launch import run as launch
+    from tensorc.runtime.compiled import report, table_arrays
+
+    made = levels(call.program, request(arch, call.extents, call.strides, call.policy))
+    outputs = [item.tensor.name for item in made.tiles.outputs]
+    extents, fresh = _sizes(call, made.tiles)
+    operands = {**call.arrays, **table_arrays(call.program)}
+    device = _emulator(arch)
+    module = _loaded(device, arch, made.source)
+    results, failed = launch(device, module, made.module.kernels, operands, fresh, outputs, extents)
+    if failed:
+        report(call.program, failed, call.arrays, call.extents)
+    return results
+
+
+def _sizes(
+    call: Prepared, tiles: TileProgram
+) -> tuple[dict[str, int], dict[str, tuple[tuple[int, ...], Any]]]:
+    """Every extent, and shape and dtype of what the kernels write."""
+    from tensorc.compiler import const_values
+    from tensorc.ir.polynomial import Symbol, evaluate
+    from tensorc.ir.rounding import numpy_dtype
+
+    known = {Symbol(name, "extent"): size for name, size in call.extents.items()}
+    values = const_values(call.program, call.arrays)
+    known.update({Symbol(name, "parameter"): value for name, value in values.items()})
+    added = {n: evaluate(s, known) for n, s in tiles.extents if n not in call.extents}
+
+    def shape(tensor: Tensor) -> tuple[int, ...]:
+        return tuple(evaluate(size, known) for size in tensor.shape)
+
+    written = (*tiles.workspaces, *(item.tensor for item in tiles.outputs))
+    fresh = {t.name: (shape(t), numpy_dtype(t.dtype)) for t in written}
+    return {**call.extents, **added}, fresh
+
+
+def _emulator(arch: str) -> Emulator:
+    """One emulator for each architecture in a process."""
+    from tensorc.codegen.emulator import Emulator
+
+    if arch not in _EMULATORS:
+        _EMULATORS[arch] = Emulator("sm_80" if arch in ("sm_86", "sm_89", "sm_120") else arch)
+    return _EMULATORS[arch]
+
+
+def _loaded(device: Emulator, arch: str, source: str) -> Any:
+    """The module of a source, built once in a process."""
+    if (arch, source) not in _MODULES:
+        if len(_MODULES) >= _MOST_MODULES:
+            _MODULES.clear()
+        _MODULES[arch, source] = device.load(device.compile(source))
+    return _MODULES[arch, source]

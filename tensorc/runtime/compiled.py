@@ -1,0 +1,174 @@
+"""A program compiled for the CPU: called with arrays, or bound to their shapes and strides.
+
+Its texts are made when they are asked for: a kernel from the cache has none at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy.typing as npt
+
+from tensorc.errors import BrokenInvariant
+from tensorc.ir.launch import Launch
+from tensorc.ir.polynomial import Symbol, evaluate
+from tensorc.ir.tensor import Program, Tensor
+from tensorc.runtime.cpu import CpuKernel
+from tensorc.runtime.results import is_direct
+
+if TYPE_CHECKING:
+    from tensorc.ir.tile import TileProgram
+
+Array = npt.NDArray[Any]
+
+
+class Call(Protocol):
+    """A kernel bound to the types, shapes and strides of its operands; `into` are dense arrays
+    for the outputs. Raises OutOfRange."""
+
+    def __call__(self, operands: Sequence[Array], into: Sequence[Array] = ()) -> list[Array]: ...
+
+
+class Levels(Protocol):
+    """A program at the levels below the first."""
+
+    @property
+    def tiles(self) -> TileProgram:
+        """Level 2."""
+        ...
+
+    @property
+    def llvm(self) -> str:
+        """LLVM IR."""
+        ...
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program compiled for the CPU, and its levels for those who want to read them."""
+
+    program: Program
+    launch: Launch
+    kernel: CpuKernel
+    levels: Levels
+
+    @property
+    def tiles(self) -> TileProgram:
+        """Level 2."""
+        return self.levels.tiles
+
+    @property
+    def tile(self) -> str:
+        """The level-2 text."""
+        from tensorc.ir.print_tile import show
+
+        return show(self.tiles)
+
+    @property
+    def llvm(self) -> str:
+        """The LLVM IR."""
+        return self.levels.llvm
+
+    def every_extent(self, extents: Mapping[str, int]) -> dict[str, int]:
+        """The extents of the program's indices, and of those that passes have added."""
+        known = {Symbol(name, "extent"): size for name, size in extents.items()}
+        added = {n: evaluate(size, known) for n, size in self.launch.extents if n not in extents}
+        return {**extents, **added}
+
+    def run(
+        self, arrays: Mapping[str, Array], extents: Mapping[str, int],
+        into: Mapping[str, Array] | None = None,
+    ) -> dict[str, Array]:  # fmt: skip
+        """Run on arrays that fit; the outputs by name, fresh or those of `into`, which fit too.
+
+        Raises OutOfRange if data that was used as a subscript left its tensor; the arrays of `into`
+        are then as before.
+        """
+        names = [item.tensor.name for item in self.program.outputs]
+        given = [into[name] for name in names] if into else []
+        direct = bool(given) and not self.program.checks and all(map(is_direct, given))
+        call = self.bound(arrays, extents)
+        outputs = call(list(arrays.values()), given if direct else ())
+        if into and not direct:
+            for target, array in zip(given, outputs, strict=True):
+                target[...] = array
+        return dict(zip(names, given or outputs, strict=True))
+
+    def bound(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> Call:
+        """A call for operands of these types, shapes and strides, in the order of `arrays`.
+
+        `compiler.run` and `Op` keep it; it raises OutOfRange as `run` does.
+        """
+        from tensorc.ir.rounding import numpy_dtype
+        from tensorc.runtime.bound import Bound, Result
+
+        known = {Symbol(name, "extent"): size for name, size in extents.items()}
+        known.update(_parameters(self.program, arrays))
+
+        def fresh(tensor: Tensor) -> Result:
+            return Result(tensor.name, _shape(tensor, known), numpy_dtype(tensor.dtype))
+
+        outputs = [fresh(item.tensor) for item in self.program.outputs]
+        workspaces = [fresh(tensor) for tensor in self.launch.workspaces]
+        tables = table_arrays(self.program)
+        every = self.every_extent(extents)
+        bound = Bound(self.kernel, arrays, outputs, workspaces, tables, every)
+        names = list(arrays)
+
+        def call(operands: Sequence[Array], into: Sequence[Array] = ()) -> list[Array]:
+            results, failed = bound(operands, into)
+            if failed:
+                named = dict(zip(names, operands, strict=True))
+                report(self.program, failed, named, extents)
+            return results
+
+        return call
+
+
+def _parameters(program: Program, arrays: Mapping[str, Array]) -> dict[Symbol, int]:
+    """The values of `const` integers, which sizes may use."""
+    return {Symbol(n, "parameter"): value for n, value in const_values(program, arrays).items()}
+
+
+def _shape(tensor: Tensor, known: Mapping[Symbol, int]) -> tuple[int, ...]:
+    return tuple(evaluate(size, known) for size in tensor.shape)
+
+
+def table_arrays(program: Program) -> dict[str, Array]:
+    """The constant tables as arrays of their storage types."""
+    if not program.tables:
+        return {}
+    from tensorc.ir.constants import fold
+    from tensorc.ir.rounding import nearest, round_to
+
+    arrays: dict[str, Array] = {}
+    for table in program.tables:
+        dtype = table.tensor.dtype
+        values = [nearest(fold(value, {}) or Fraction(0), dtype) for value in table.values]
+        arrays[table.tensor.name] = round_to(values, dtype).reshape(_shape(table.tensor, {}))
+    return arrays
+
+
+def report(
+    program: Program, number: int, arrays: Mapping[str, Array], extents: Mapping[str, int]
+) -> None:
+    """A check failed: the interpreter finds the element and raises OutOfRange."""
+    from tensorc.ir.interpret_tensor import interpret
+
+    interpret(program, dict(arrays), dict(extents))
+    raise BrokenInvariant(
+        f"check {number} of {program.name} failed on the CPU, but the interpreter finds no "
+        "subscript out of range; please report the program and its arrays"
+    )
+
+
+def const_values(program: Program, arrays: Mapping[str, Array]) -> dict[str, int]:
+    """The values of 0-d `const` integer parameters, which sizes may use."""
+    return {
+        item.tensor.name: int(arrays[item.tensor.name])
+        for item in program.parameters
+        if item.const and not item.tensor.shape and item.tensor.dtype.integral
+    }

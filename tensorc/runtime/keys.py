@@ -1,0 +1,59 @@
+"""What a compiled kernel depends on, as a JSON object: the key of the cache.
+
+Everything that the code depends on and nothing else: not the order of compiles, not the hash seed,
+not the time.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tensorc.ir.fingerprint import fingerprint
+from tensorc.ir.launch import Strides
+from tensorc.ir.strict_json import Json
+from tensorc.ir.tensor import Program
+
+SCHEMA = 1  # of keys and of what is stored under them
+_PARTS = ("ir", "machine", "runtime", "passes", "codegen")  # what turns a program into code
+
+
+def kernel_key(
+    program: Program, static: Mapping[str, int], strides: Mapping[str, Strides],
+    options: Mapping[str, Json], cpu: Mapping[str, Json],
+) -> dict[str, Json]:  # fmt: skip
+    """The key of a kernel. `static`: extents fixed in it; `strides`: of parameters that are not
+    row-major; `options`: what else the passes were told; `cpu`: what code is generated for,
+    and by which LLVM."""
+    return {
+        "schema": SCHEMA,
+        "operator": program.name,
+        "program": fingerprint(program),
+        "static": dict(static),
+        "strides": {name: list(one) for name, one in strides.items()},
+        "options": dict(options),
+        "cpu": dict(cpu),
+        "sources": sources(),
+    }
+
+
+@functools.cache
+def sources() -> str:
+    """A digest of our own sources: in a checkout the version alone does not tell them apart."""
+    digest = hashlib.sha256()
+    for part in _PARTS:
+        for path in _files(f"tensorc.{part}"):
+            data = path.read_bytes()
+            digest.update(f"{part}/{path.name} {len(data)}\n".encode() + data)
+    return digest.hexdigest()
+
+
+def _files(package: str) -> Iterator[Path]:
+    """The Python files and machine tables of a package, in one order on every machine."""
+    found = importlib.util.find_spec(package)
+    for folder in (found.submodule_search_locations or []) if found else []:
+        root = Path(folder)
+        yield from sorted([*root.glob("*.py"), *root.glob("*/*.toml")])

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tensorc.ir.conditions import conjuncts
 from tensorc.ir.functions import ANY
-from tensorc.ir.integers import Integers, conjuncts, deep_atoms
+from tensorc.ir.integers import Integers, deep_atoms
 from tensorc.ir.node import postorder
 from tensorc.ir.plan import Pass, State
 from tensorc.ir.polynomial import (

@@ -78,7 +78,7 @@ class Terms:
         block. Raises Mixed where it has no finite rank."""
         sp = sympy()
         whole = self.formula(body, version)
-        for condition in conjuncts(where) if where is not None else ():
+        for condition in clauses(where) if where is not None else ():
             whole = whole * self._mask(condition)
         varying = {s for leaf, s in self.leaves.items() if self.index in free_indices(leaf)}
         found: Term = {}
@@ -214,11 +214,11 @@ def placeholder(item: State | Shift, version: str = "") -> Value:
     return Value(item.name + version, (), settled(value_type(expr)))
 
 
-def conjuncts(condition: Expr) -> tuple[Expr, ...]:
+def clauses(condition: Expr) -> tuple[Expr, ...]:
     """The conditions that all hold where `condition` does."""
     match condition:
         case Apply(function, args) if function.name == "and":
-            return tuple(part for arg in args for part in conjuncts(arg))
+            return tuple(part for arg in args for part in clauses(arg))
         case _:
             return (condition,)
 

@@ -54,8 +54,6 @@ def in_tile(group: Sequence[Equation], sizes: Mapping[str, int]) -> str | None:
     indices = grid_of(group)
     saved: dict[str, float] = {}
     for item in needed([e.body for e in group], _nothing):
-        if not free_indices(item) <= set(indices):
-            continue
         points = math.prod(sizes[i] for i in {*item.indices, *free_indices(item)})
         for index in set(indices) - free_indices(item):
             saved[index] = saved.get(index, 0.0) + points * sizes[index]

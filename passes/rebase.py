@@ -31,7 +31,7 @@ from tensorc.passes.finite_rank import (
     Mixed,
     Term,
     Terms,
-    conjuncts,
+    clauses,
     is_power,
     placeholder,
     solved,
@@ -179,12 +179,12 @@ class Rebase:
         plain = uncast(expr)
         for state in self.terms.states:
             if state.reduce is plain and state.reduce.reducer is SUM and _is_one(state.body):
-                return () if state.where is None else conjuncts(state.where)
+                return () if state.where is None else clauses(state.where)
         return None
 
     def _must_count(self, divisor: Expr, state: State) -> None:
         """While a divisor is 0, nothing may have been added to the state."""
-        own = () if state.where is None else conjuncts(state.where)
+        own = () if state.where is None else clauses(state.where)
         counted = self._counted(divisor)
         if not self._counts_all(divisor) and (counted is None or not set(counted) <= set(own)):
             raise Mixed

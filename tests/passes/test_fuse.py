@@ -291,12 +291,12 @@ def test_blocks_without_an_unmasked_element_are_not_visited() -> None:
 
 def test_a_cut_is_made_where_storing_is_cheaper_and_the_plan_says_why() -> None:
     text = (
-        "op f(a: f32[m, k], b: f32[k, n], c: f32[n, j], d: f32[j, e]) -> o: f32[m, e]\n"
+        "op f(a: f32[q, m, n], c: f32[n, j], d: f32[j, e]) -> o: f32[q, m, e]\n"
         "  x[n, e] = sum[j](c[n, j] * d[j, e])\n"
-        "  o[m, e] = sum[n](sum[k](a[m, k] * b[k, n]) * x[n, e])\n"
+        "  o[q, m, e] = sum[n](a[q, m, n] * x[n, e])\n"
     )
     item = program(text)
-    sizes = dict.fromkeys("mkne", 16) | {"j": 99}
+    sizes = dict.fromkeys("qmne", 8) | {"j": 400}
     assert fuse(item, sizes).stored == ("x",)
     assert "stored x: 2 kernels" in str(fuse(item, sizes))
     assert fuse(item, sizes, "none").stored == ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,13 @@ def _canonicalise(state: State, request: Request) -> State:
     return canonicalise(state)
 
 
+def _complex_parts(state: State, request: Request) -> State:
+    from tensorc.passes.complex_parts import complex_parts
+
+    assert isinstance(state, Program)
+    return complex_parts(state)
+
+
 def _lower(state: State, request: Request) -> State:
     from tensorc.passes.lower import Widths, lower
     from tensorc.runtime.arrays import unit_axis
@@ -87,7 +94,24 @@ def _lower(state: State, request: Request) -> State:
     return lower(state, widths, units, target.machine, request.static)
 
 
+def layouts(program: Program, request: Request) -> dict[str, Strides]:
+    """The strides that a kernel is compiled for: those of the request, and those of the parts of
+    complex arrays, which lie between each other."""
+    from tensorc.ir.parts import part_names
+
+    found = dict(request.strides)
+    memory = [item.tensor for item in (*program.parameters, *program.outputs)]
+    names = part_names(program)
+    for tensor in memory:
+        if tensor.name in names:
+            known = found.pop(tensor.name, (None,) * len(tensor.shape))
+            strides = tuple(0 if stride == 0 else None for stride in known)
+            found.update(dict.fromkeys(names[tensor.name], strides))
+    return found
+
+
 PIPELINE: tuple[Pass, ...] = (
+    Pass("complex_parts", _complex_parts, "complex numbers as pairs of reals"),
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
     Pass("lower", _lower, "one kernel of loops over tiles per equation"),
 )
@@ -102,6 +126,7 @@ def run_passes(program: Program, request: Request) -> TileProgram:
     from tensorc.ir.tile import TileProgram
 
     state: State = program
+    request = replace(request, strides=layouts(program, request))
     _observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
         state = step.run(state, request)
@@ -188,8 +213,7 @@ def _key(program: Program, request: Request) -> dict[str, Json]:
 
     cpu: dict[str, Json] = {**asdict(native()), "llvm": version()}
     options: dict[str, Json] = {
-        "machine": request.target.machine,
-        "lanes": request.target.lanes,
+        **asdict(request.target),
         "policy": request.policy,
     }
     return kernel_key(program, request.static, request.strides, options, cpu)
@@ -229,7 +253,8 @@ class _Levels:
         from tensorc.codegen.llvm import Options, emit
 
         request = self.request
-        return emit(self.tiles, Options(request.static, request.strides, request.policy == "fast"))
+        strides = layouts(self.program, request)
+        return emit(self.tiles, Options(request.static, strides, request.policy == "fast"))
 
     @property
     def llvm(self) -> str:

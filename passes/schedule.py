@@ -74,7 +74,7 @@ def _certificate(problem: LoopProblem, found: Found, best: Polished, note: str) 
         proof = "closed form"
     elif ii == bound:
         proof = "refuted below"
-    stages = best.model.stages
+    stages = found.stages
     figures = problem.figures
     return Certificate(bound, closed.name, proof, stages, best.slack, figures, (), note)
 
@@ -88,6 +88,6 @@ def _fallback(problem: LoopProblem, found: Found, meter: Meter) -> Schedule:
     note = "list schedule: the solver found nothing within its effort"
     if found.killed:
         note += "; " + KILLED
-    limit, stages = limits(problem)[0].name, meter.effort.stages
+    limit, stages = limits(problem)[0].name, found.stages
     proof = Certificate(bound, limit, "none", stages, Fraction(0), problem.figures, (), note)
     return replace(made, certificate=proof)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
+REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
+
+
 @dataclass(frozen=True)
 class Target:
     """What is compiled for: the machine file, lanes of 32 bits in one of its vectors, and the
@@ -51,13 +54,15 @@ class Request:
     """Everything that the text of a kernel depends on, beside the program.
 
     `static`: extents fixed in the kernel. `strides`: of parameters that are not row-major.
-    `policy`: "fast" or "strict".
+    `policy`: "fast" or "strict". `rewrite`: let the algebra choose a cheaper equal program; only
+    under "fast", and at the extents in `static`.
     """
 
     target: Target
     static: Mapping[str, int]
     strides: Mapping[str, Strides] = field(default_factory=dict[str, Strides])
     policy: str = "fast"
+    rewrite: bool = REWRITE
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,15 @@ def _complex_parts(state: State, request: Request) -> State:
 
     assert isinstance(state, Program)
     return complex_parts(state)
+
+
+def _rewrite(state: State, request: Request) -> State:
+    from tensorc.passes.saturate import rewrite, worth_encoding
+
+    assert isinstance(state, Program)
+    if not request.rewrite or request.policy != "fast" or not worth_encoding(state):
+        return state
+    return rewrite(state, request.static).program
 
 
 def _lower(state: State, request: Request) -> State:
@@ -113,6 +127,7 @@ def layouts(program: Program, request: Request) -> dict[str, Strides]:
 PIPELINE: tuple[Pass, ...] = (
     Pass("complex_parts", _complex_parts, "complex numbers as pairs of reals"),
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
+    Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it"),
     Pass("lower", _lower, "one kernel of loops over tiles per equation"),
 )
 
@@ -208,13 +223,16 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
     return Compiled(program, launch, CpuKernel(code, launch.entries), levels)
 
 
+_APART = ("target", "static", "strides")  # fields of a request that a key spells in its own way
+
+
 def _key(program: Program, request: Request) -> dict[str, Json]:
     from tensorc.codegen.llvm_jit import native, version
 
     cpu: dict[str, Json] = {**asdict(native()), "llvm": version()}
     options: dict[str, Json] = {
         **asdict(request.target),
-        "policy": request.policy,
+        **{name: value for name, value in vars(request).items() if name not in _APART},
     }
     return kernel_key(program, request.static, request.strides, options, cpu)
 

@@ -28,10 +28,8 @@ def part_names(program: Program) -> dict[str, tuple[str, str]]:
     names: dict[str, tuple[str, str]] = {}
     for tensor in every:
         if tensor.dtype.complex:
-            names[tensor.name] = (
-                _fresh(tensor.name + "_re", used),
-                _fresh(tensor.name + "_im", used),
-            )
+            re, im = (_fresh(f"{tensor.name}_{part}", used) for part in ("re", "im"))
+            names[tensor.name] = re, im
     return names
 
 

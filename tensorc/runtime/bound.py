@@ -64,7 +64,8 @@ class Bound:
         places = {name: (n, 0) for n, name in enumerate(order)}
         for name, (re, im) in parts.items():
             if name in places:
-                every[re], every[im] = every[name].real, every[name].imag
+                whole: Any = every[name]
+                every[re], every[im] = whole.real, whole.imag
                 place = places[name][0]
                 places[re], places[im] = (place, 0), (place, every[re].itemsize)
         self._steps = [

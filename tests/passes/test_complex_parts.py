@@ -101,7 +101,32 @@ def test_gathered_elements_are_checked() -> None:
     f = tc.loads("op f(x: complex64[n], i: i32[m]) -> y: complex64[m]\n  y[m] = x[i[m]]\n").f
     x = np.array([1, 2j], np.complex64)
     assert f(x, np.array([1, 0, 1], np.int32)).tolist() == [2j, 1, 2j]
-    with pytest.raises(tc.Unavailable, match="on\\('interpreter'\\)"):
+    with pytest.raises(tc.OutOfRange):
+        f(x, np.array([2], np.int32))
+
+
+def test_einsum_of_complex_arrays() -> None:
+    x = np.arange(12).reshape(3, 4) * (1 + 2j)
+    np.testing.assert_array_equal(tc.einsum("ij,kj->ik", x, x), np.einsum("ij,kj->ik", x, x))
+    y = tc.einsum("ij,j->i", x.astype(np.complex64), np.ones(4, np.float32))
+    np.testing.assert_allclose(y, x.sum(1), rtol=1e-6)
+    assert y.dtype == np.complex64
+
+
+def test_division_does_not_overflow_on_the_way() -> None:
+    f = tc.loads(
+        "op f(x: complex64[n], y: complex64[n]) -> z: complex64[n]\n  z[n] = x[n] / y[n]\n"
+    ).f
+    large = np.array([1e30 + 1e30j, 1e-30 + 1e-30j, 3e38], np.complex64)
+    np.testing.assert_allclose(f(large, large), np.ones(3), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::tensorc.NotationWarning")
+@pytest.mark.parametrize("body", ["log(x[n])", "x[n] ** y[n]", "prod[n](x[n]) + x[n]"])
+def test_what_is_missing_is_said(body: str) -> None:
+    arrays = drawn(5, "complex64")
+    op = tc.loads(program_text(body, "complex64", "complex64")).f
+    with pytest.raises(tc.Unavailable, match="interpreter"):
         op(*arrays.values())
     assert op.on("interpreter")(*arrays.values()).dtype == np.complex64
 

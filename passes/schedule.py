@@ -18,8 +18,10 @@ from tensorc.passes.list_schedule import list_schedule
 from tensorc.passes.schedule_answer import assemble
 from tensorc.passes.schedule_bounds import limits
 from tensorc.passes.schedule_infeasible import infeasible
+from tensorc.passes.schedule_model import build
 from tensorc.passes.schedule_polish import Aim, Polished, polish
 from tensorc.passes.schedule_search import Effort, Found, Meter, search
+from tensorc.passes.schedule_short import FEW, for_few
 
 JIT = Effort(total=1.0, probe=0.5, polish=0.1, wall=1.6)
 """For a first call: an answer within two seconds, proved if that is quick."""
@@ -42,7 +44,10 @@ def schedule(problem: LoopProblem, effort: Effort = PROVE, aim: Aim = "slack") -
     if found.model is None or found.answer is None:
         made = _fallback(problem, found, meter)
     else:
-        made = _polished(problem, found, meter, aim)
+        few = problem.trip is not None and problem.trip <= FEW
+        made = _polished(problem, found, meter, "span" if few else aim)
+        if few:
+            made = for_few(problem, made, meter)
     if faults := check_schedule(problem, made):
         raise BrokenInvariant(
             f"the schedule of {problem.name} breaks its problem:\n" + "\n".join(map(str, faults))
@@ -61,6 +66,19 @@ def _polished(problem: LoopProblem, found: Found, meter: Meter, aim: Aim) -> Sch
     if rest.killed:
         note = "; ".join(filter(None, (note, KILLED)))
     return assemble(problem, best, _certificate(problem, found, best, note))
+
+
+def at_interval(
+    problem: LoopProblem, version: LoopProblem, ii: int, proof: Certificate, meter: Meter
+) -> Schedule | None:
+    """The schedule of the shortest span that is found for `version` of `problem` at `ii`."""
+    model = build(version, ii, meter.stages(problem))
+    answer = meter.ask(model, meter.effort.polish)
+    if answer.solution is None:
+        return None
+    best = polish(version, ii, answer, model, meter, "span")
+    longer = "none" if ii > proof.bound else proof.proof
+    return assemble(problem, best, replace(proof, proof=longer, slack=Fraction(0)))
 
 
 KILLED = "stopped by the clock: not the deterministic answer"

@@ -35,7 +35,7 @@ from tensorc.passes.schedule_symmetry import symmetries
 from tensorc.passes.simulate import simulate
 
 CAMPAIGN = os.environ.get("TENSORC_PROFILE") == "campaign"
-VALID = 500 if CAMPAIGN else 40
+VALID = 500 if CAMPAIGN else 32
 OPTIMAL = 200 if CAMPAIGN else 30
 QUICK = Effort(5.0, 2.0, 0.2, 3)
 H100 = load_product("h100")
@@ -118,14 +118,12 @@ def test_too_much_of_both_is_told() -> None:
     assert "shared memory: the rings need 262144 bytes" in message and "registers: " in message
 
 
-def test_blackwell_with_one_issuer_has_five_roles() -> None:
-    made = schedule(attention_blackwell(load_product("b200"), 1, issuers=1), JIT_ENOUGH)
-    issuers = {placement_of(made)[name].role for name in ("t.0", "t.1", "a.0", "a.1")}
-    assert len(issuers) == 1
-    assert check_schedule(attention_blackwell(load_product("b200"), 1, issuers=1), made) == []
-
-
-JIT_ENOUGH = Effort(12.0, 3.0, 0.5, 3)
+def test_blackwell_with_one_issuer_has_a_role_for_it() -> None:
+    problem = attention_blackwell(load_product("b200"), 1, issuers=1)
+    made = schedule(problem, Effort(3.0, 1.5, 0.1, 3))
+    place = placement_of(made)
+    assert {place[name].role for name in ("t.0", "t.1", "a.0", "a.1")} == {"issue"}
+    assert {place["K"].role, place["V"].role} == {"load"} and len(made.roles) >= 4
 
 
 def test_the_same_problem_gives_the_same_schedule() -> None:

@@ -7,7 +7,14 @@ Semantics are the language's: integers wrap, floats to integers truncate, satura
 from __future__ import annotations
 
 from tensorc.codegen.llvm_builder import Builder
-from tensorc.codegen.llvm_types import Operand, element_type, vector_of, widen_opcode
+from tensorc.codegen.llvm_small import SMALL, from_small, to_small
+from tensorc.codegen.llvm_types import (
+    Operand,
+    element_type,
+    register_type,
+    vector_of,
+    widen_opcode,
+)
 from tensorc.ir.dtypes import BF16, BOOL, F16, F32, F64, I16, I32, I64, DType, Kind, value_of
 
 
@@ -64,6 +71,8 @@ def narrowed(b: Builder, x: Operand, dtype: DType) -> Operand:
         x = _sticky_f64(b, x)
     if dtype is BF16:
         return _to_bf16(b, x)
+    if dtype in SMALL:
+        return to_small(b, _odd_f32(b, x) if x.dtype is F64 else convert(b, x, F32), dtype)
     if dtype is F16:
         wide = _odd_f32(b, x) if x.dtype is F64 else convert(b, x, F32)
         return b.convert("fptrunc", wide, F16)
@@ -93,6 +102,8 @@ def widened(b: Builder, x: Operand, dtype: DType) -> Operand:
     if dtype is BF16:
         wide = b.convert("zext", x, I32)
         return _as_bits(b, b.op("shl", wide, b.const(16, I32)), F32)
+    if dtype in SMALL:
+        return from_small(b, x, dtype)
     opcode = widen_opcode(dtype)
     return x if opcode is None else b.convert(opcode, x, value_of(dtype))
 
@@ -138,7 +149,11 @@ def _as_bits(b: Builder, x: Operand, dtype: DType) -> Operand:
 def bitcast(b: Builder, x: Operand, source: DType, dtype: DType) -> Operand:
     """The bits of `x` stored as `source`, read as `dtype` of the same width, widened."""
     stored = narrowed(b, x, source)
-    if source is BF16 or dtype is BF16 or element_type(source) == element_type(dtype):
+    if (
+        register_type(source) is not source
+        or register_type(dtype) is not dtype
+        or element_type(source) == element_type(dtype)
+    ):
         bits = stored if not stored.dtype.floating else _as_bits(b, stored, I16)
         same = bits if dtype is not F16 else _as_bits(b, bits, F16)
         return widened(b, Operand(same.ref, _bits_of(dtype), same.lanes, same.depth), dtype)
@@ -146,7 +161,7 @@ def bitcast(b: Builder, x: Operand, source: DType, dtype: DType) -> Operand:
 
 
 def _bits_of(dtype: DType) -> DType:
-    return I16 if dtype is BF16 else dtype
+    return register_type(dtype)
 
 
 def as_i64(b: Builder, x: Operand) -> Operand:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,13 @@ def _canonicalise(state: State, request: Request) -> State:
     return canonicalise(state)
 
 
+def _complex_parts(state: State, request: Request) -> State:
+    from tensorc.passes.complex_parts import complex_parts
+
+    assert isinstance(state, Program)
+    return complex_parts(state)
+
+
 def _rewrite(state: State, request: Request) -> State:
     from tensorc.passes.saturate import rewrite, worth_encoding
 
@@ -101,7 +108,24 @@ def _lower(state: State, request: Request) -> State:
     return lower(state, widths, units, target.machine, request.static)
 
 
+def layouts(program: Program, request: Request) -> dict[str, Strides]:
+    """The strides that a kernel is compiled for: those of the request, and those of the parts of
+    complex arrays, which lie between each other."""
+    from tensorc.ir.parts import part_names
+
+    found = dict(request.strides)
+    memory = [item.tensor for item in (*program.parameters, *program.outputs)]
+    names = part_names(program)
+    for tensor in memory:
+        if tensor.name in names:
+            known = found.pop(tensor.name, (None,) * len(tensor.shape))
+            strides = tuple(0 if stride == 0 else None for stride in known)
+            found.update(dict.fromkeys(names[tensor.name], strides))
+    return found
+
+
 PIPELINE: tuple[Pass, ...] = (
+    Pass("complex_parts", _complex_parts, "complex numbers as pairs of reals"),
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
     Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it"),
     Pass("lower", _lower, "one kernel of loops over tiles per equation"),
@@ -117,6 +141,7 @@ def run_passes(program: Program, request: Request) -> TileProgram:
     from tensorc.ir.tile import TileProgram
 
     state: State = program
+    request = replace(request, strides=layouts(program, request))
     _observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
         state = step.run(state, request)
@@ -198,14 +223,16 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
     return Compiled(program, launch, CpuKernel(code, launch.entries), levels)
 
 
+_APART = ("target", "static", "strides")  # fields of a request that a key spells in its own way
+
+
 def _key(program: Program, request: Request) -> dict[str, Json]:
     from tensorc.codegen.llvm_jit import native, version
 
     cpu: dict[str, Json] = {**asdict(native()), "llvm": version()}
     options: dict[str, Json] = {
-        "machine": request.target.machine,
-        "lanes": request.target.lanes,
-        "policy": request.policy,
+        **asdict(request.target),
+        **{name: value for name, value in vars(request).items() if name not in _APART},
     }
     return kernel_key(program, request.static, request.strides, options, cpu)
 
@@ -244,7 +271,8 @@ class _Levels:
         from tensorc.codegen.llvm import Options, emit
 
         request = self.request
-        return emit(self.tiles, Options(request.static, request.strides, request.policy == "fast"))
+        strides = layouts(self.program, request)
+        return emit(self.tiles, Options(request.static, strides, request.policy == "fast"))
 
     @property
     def llvm(self) -> str:
@@ -288,12 +316,13 @@ def prepare(
     array fixes. `specialize`: fix the first sizes in the kernel (see `runtime.kernels`); without
     it, one kernel serves all sizes from the first call on. Raises ArgumentError with every fault.
     """
-    from tensorc.ir.sizes import bind
+    from tensorc.ir.sizes import bind, check_intermediates
     from tensorc.runtime.arrays import arguments, stride_class
 
     arrays = arguments(program, given)
     shapes = {name: array.shape for name, array in arrays.items()}
     extents = bind(program, shapes, {**const_values(program, arrays), **(sizes or {})})
+    check_intermediates(program, extents)  # every named intermediate is a buffer of its own
     classes = {name: stride_class(array) for name, array in arrays.items()}
     strides = {name: item for name, item in classes.items() if item is not None}
     return Prepared(program, arrays, extents, strides, policy, specialize)

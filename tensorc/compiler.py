@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tensorc.errors import BrokenInvariant
+from tensorc.errors import BrokenInvariant, Unavailable
+from tensorc.ir.dtypes import DType
 from tensorc.ir.launch import Launch, Strides
-from tensorc.ir.tensor import Program
+from tensorc.ir.node import postorder
+from tensorc.ir.tensor import Program, Read
 from tensorc.runtime.compiled import Call, Compiled, const_values
 from tensorc.runtime.cpu import CpuKernel
 from tensorc.runtime.keys import kernel_key
@@ -81,10 +83,25 @@ def _lower(state: State, request: Request) -> State:
     from tensorc.runtime.arrays import unit_axis
 
     assert isinstance(state, Program)
+    _refuse_complex(state)
     units = {name: unit_axis(strides) for name, strides in request.strides.items()}
     target = request.target
     widths = Widths(target.lanes, target.vectors, target.rows)
     return lower(state, widths, units, target.machine, request.static)
+
+
+def _refuse_complex(program: Program) -> None:
+    """Unavailable: no machine has complex arithmetic. A copy moves bytes and may pass."""
+    for item in program.equations:
+        if isinstance(item.body, Read):
+            continue
+        types = {part for part in postorder([item.body]) if isinstance(part, DType)}
+        if any(dtype.complex for dtype in types):
+            raise Unavailable(
+                f"{program.name}: {item.tensor.name} is computed with complex numbers, for which "
+                'there are no kernels yet; the interpreter has them: op.on("interpreter") or '
+                "--device interpreter"
+            )
 
 
 PIPELINE: tuple[Pass, ...] = (

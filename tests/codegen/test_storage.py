@@ -1,0 +1,62 @@
+"""What kernels read from and round to f8, and what they refuse: complex arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import tensorc as tc
+from tensorc.ir.dtypes import F8E4M3, F8E5M2, DType
+from tensorc.ir.rounding import numpy_dtype, round_to
+from tests.requirements import need
+
+F8 = (F8E4M3, F8E5M2)
+DEVICES = ("cpu", "emulator")
+
+
+def every(dtype: DType) -> npt.NDArray[Any]:
+    """All 256 patterns."""
+    return np.arange(256, dtype=np.uint8).view(numpy_dtype(dtype))
+
+
+def neighbours(dtype: DType) -> npt.NDArray[np.float64]:
+    """Every finite f8, the middle between each two, what is just beside it, and the extremes."""
+    known = every(dtype).astype(np.float64)
+    exact = np.unique(known[np.isfinite(known)])
+    middle = (exact[1:] + exact[:-1]) / 2
+    beside = [middle * (1 + sign * 2.0**-bits) for sign in (1, -1) for bits in (20, 40)]
+    ends = [459.0, 464.0, 464.001, 480.0, 61439.0, 61440.0, 65536.0, 3e38, 1e-45, np.inf, np.nan]
+    return np.concatenate([exact, middle, *beside, ends, np.negative(ends)])
+
+
+@pytest.mark.parametrize("dtype", F8, ids=str)
+@pytest.mark.parametrize("device", DEVICES)
+def test_f8_reads_exactly_and_rounds_once(device: str, dtype: DType) -> None:
+    if device == "emulator":
+        need("cxx")
+    (read,) = tc.loads(f"op read(x: {dtype}[i]) -> y: f32[i]\n  y[i] = x[i]\n")
+    patterns = every(dtype)
+    np.testing.assert_array_equal(read.on(device)(patterns), patterns.astype(np.float32))
+    for source in ("f32", "f64"):
+        (store,) = tc.loads(f"op store(x: {source}[i]) -> y: {dtype}[i]\n  y[i] = x[i]\n")
+        x = neighbours(dtype).astype(np.float32 if source == "f32" else np.float64)
+        got: npt.NDArray[Any] = store.on(device)(x)
+        want = round_to(x, dtype)
+        same = (got.view(np.uint8) == want.view(np.uint8)) | (x != x)
+        assert not list(zip(x[~same], got[~same], want[~same], strict=True))
+        assert np.isnan(got.astype(np.float32)[np.isnan(x)]).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_complex_arithmetic_is_refused_and_copies_are_not(device: str) -> None:
+    x = np.array([1 + 2j, 3 - 1j], np.complex64)
+    (square,) = tc.loads("op square(x: complex64[i]) -> y: complex64[i]\n  y[i] = x[i] * x[i]\n")
+    with pytest.raises(tc.Unavailable, match="complex"):
+        square.on(device)(x)
+    np.testing.assert_array_equal(square.on("interpreter")(x), x * x)
+    with pytest.raises(tc.Unavailable, match="complex"):
+        tc.einsum("i,i->", x, x)
+    np.testing.assert_array_equal(tc.einsum("ij->ji", x[None]), x[:, None])

@@ -74,7 +74,7 @@ def _block(lines: list[str], block: str) -> Iterator[int]:
 
 
 _A, _G, _B = "attention", "gemm", "balanced"
-_PV = "a.0[i - 1] = values.0(P.0[i - 1], V[i - 1], a.0[i - 2]) in flight on tensor"
+_PV = "a.0[i - 1] = values.0(P.0[i - 1], V[i - 1], a.0~[i - 1]) in flight on tensor"
 _PACK = "P.0[i] = pack.0(y.0[i])"
 
 
@@ -91,7 +91,7 @@ PLANTS: tuple[Plant, ...] = (
     _one("slot given back twice", _A, "consumer0", "done K[i]", "done K[i]\ndone K[i]"),
     _one("wrong element given back", _A, "consumer0", "done V[i - 1]", "done V[i]"),
     _one("wrong element read", _A, "consumer0", _PV,
-         "a.0[i - 1] = values.0(P.0[i - 1], V[i], a.0[i - 2]) in flight on tensor"),
+         "a.0[i - 1] = values.0(P.0[i - 1], V[i], a.0~[i - 1]) in flight on tensor"),
     _one("result read while in flight", _A, "consumer0", "wait 0 on tensor", "", 0),
     Plant("operand overwritten while in flight", _A, (
         Edit("consumer0", _PACK), Edit("consumer0", "wait 0 on tensor",

@@ -73,24 +73,28 @@ def find_compiler() -> Compiler:
     raise Unavailable(INSTALL)
 
 
+@functools.cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder that ends with this process."""
+    return tempfile.TemporaryDirectory(prefix="tensorc-emulator-")
+
+
 def program_folder() -> Path:
     """A private folder for the worker's program: in $TENSORC_CACHE_DIR or the user's cache.
 
     It is used even where $TENSORC_CACHE_DIR is `off`: the program belongs to the installation.
+    Where it cannot be made, a folder that ends with this process.
     """
     given = os.environ.get("TENSORC_CACHE_DIR", "")
     base = (
         platformdirs.user_cache_dir("tensorc", appauthor=False) if given in ("", "off") else given
     )
     folder = Path(base).absolute() / "emulator"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
-
-
-@functools.cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder that ends with this process."""
-    return tempfile.TemporaryDirectory(prefix="tensorc-emulator-")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return Path(_scratch().name)
+    return folder if os.access(folder, os.W_OK) else Path(_scratch().name)
 
 
 def cache_folder() -> Path:

@@ -12,6 +12,7 @@ from tensorc.ir.schedule import (
     held,
     placement_of,
     pool,
+    program,
     readers_of,
     start,
 )
@@ -29,7 +30,8 @@ def check_registers(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]
         if odd or not limits.floor <= plan.registers <= limits.ceiling:
             allowed = f"a multiple of {limits.step} from {limits.floor} to {limits.ceiling}"
             sentence = f"{plan.role} is given {plan.registers} registers, expected {allowed}"
-            yield Fault("registers", (), sentence)
+            issued = tuple(place.operation for place in program(schedule, plan.role))
+            yield Fault("registers", issued[:2], sentence)
     yield from _block(problem, schedule)
 
 
@@ -43,11 +45,18 @@ def _block(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
     have = pool(problem.registers, groups)
     if total > have:
         sentence = f"{groups} warp groups need {total} registers, a block of them has {have}"
-        yield Fault("registers", (), sentence)
+        yield Fault("registers", _widest(schedule), sentence)
     if groups > 8:
         yield Fault("registers", (), f"{groups * 128} threads in a block, at most 1024")
     if not problem.registers.dynamic and len({*wide, *single}) > 1:
         yield Fault("registers", (), "all threads of this machine have equally many registers")
+
+
+def _widest(schedule: Schedule) -> tuple[str, ...]:
+    """The first operations of the two roles with most registers."""
+    plans = sorted(schedule.roles, key=lambda plan: -plan.registers)[:2]
+    firsts = [program(schedule, plan.role)[:1] for plan in plans]
+    return tuple(place.operation for found in firsts for place in found)
 
 
 def registers_needed(

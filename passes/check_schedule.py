@@ -31,6 +31,7 @@ from tensorc.ir.schedule import (
     RingPlan,
     Schedule,
     held,
+    occupies,
     operation_of,
     placement_of,
     program,
@@ -141,11 +142,16 @@ def _units(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
             roles = " ".join(users)
             yield Fault("unit", names, f"{unit.name} has issuers {roles}, at most {unit.issuers}")
     for order in schedule.orders:
+        turns = {name: _turn(problem, schedule, name, order.unit) for name in order.operations}
         for one, two in pairwise(order.operations):
-            first, second = (placement_of(schedule)[name].cycle for name in (one, two))
-            if first > second:
-                sentence = f"the order of {order.unit} is against cycles {first}, {second}"
+            if turns[one] > turns[two]:
+                sentence = f"the order of {order.unit} is against cycles {turns[one]}, {turns[two]}"
                 yield Fault("unit", (one, two), sentence)
+
+
+def _turn(problem: LoopProblem, schedule: Schedule, name: str, unit: str) -> int:
+    """The cycle of a period in which the operation first occupies the unit."""
+    return (start(schedule, name) + (occupies(problem, name, unit) or 0)) % schedule.ii
 
 
 def _issues(problem: LoopProblem, place: Placement, unit: str) -> bool:
@@ -174,13 +180,21 @@ def _rings(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
         depth = plans[ring.name].depth
         if not ring.shallowest <= depth <= ring.deepest:
             allowed = f"{ring.shallowest} to {ring.deepest}"
-            yield Fault("ring", (ring.writer,), f"{ring.name} has depth {depth}, allowed {allowed}")
+            yield Fault(
+                "ring", _ends(problem, ring), f"{ring.name} has depth {depth}, allowed {allowed}"
+            )
         for edge in readers_of(problem)[ring.name]:
             life = _life(problem, schedule, edge)
             if life > schedule.ii * depth:
                 sentence = f"a slot of {ring.name} lives {life} cycles, depth {depth} gives "
                 sentence += f"{schedule.ii * depth}"
                 yield Fault("ring", (edge.source, edge.target), sentence)
+
+
+def _ends(problem: LoopProblem, ring: Ring) -> tuple[str, ...]:
+    """The ring's writer and its first reader."""
+    readers = [edge.target for edge in readers_of(problem)[ring.name]]
+    return (ring.writer, *readers[:1])
 
 
 def _life(problem: LoopProblem, schedule: Schedule, edge: Dependence) -> int:
@@ -199,7 +213,7 @@ def _memories(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
             if plan.offset % align or plan.offset < memory.taken:
                 yield Fault(
                     "memory",
-                    (rings[plan.ring].writer,),
+                    _ends(problem, rings[plan.ring]),
                     f"{plan.ring} is at byte {plan.offset}, expected a multiple of {align} from "
                     f"{memory.taken} on",
                 )
@@ -212,7 +226,8 @@ def _memories(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
         last = max((end for _, end, _ in ends), default=memory.taken)
         if used > room(problem, memory) or last > memory.bytes:
             need = f"{memory.name} needs {used} bytes and ends at {last}"
-            yield Fault("memory", (), f"{need}, {memory.bytes} with {memory.taken} taken")
+            names = tuple(rings[p.ring].writer for p in plans)[:2]
+            yield Fault("memory", names, f"{need}, {memory.bytes} with {memory.taken} taken")
 
 
 def _size(ring: Ring, plan: RingPlan) -> int:
@@ -229,10 +244,12 @@ def _moving(problem: LoopProblem, schedule: Schedule, memory: str) -> int:
 
 def _barriers(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
     ids = Counter(number for order in schedule.orders for _, number in order.barriers)
-    for number, count in ids.items():
-        if count > 1 or not 1 <= number < problem.barriers:
-            allowed = f"once each, from 1 to {problem.barriers - 1}"
-            yield Fault("barrier", (), f"named barrier {number} is used {count} times, {allowed}")
+    for order in schedule.orders:
+        for number in dict.fromkeys(number for _, number in order.barriers):
+            if ids[number] > 1 or not 1 <= number < problem.barriers:
+                allowed = f"once each, from 1 to {problem.barriers - 1}"
+                sentence = f"named barrier {number} is used {ids[number]} times, {allowed}"
+                yield Fault("barrier", order.operations[:2], sentence)
     for order in schedule.orders:
         roles = list(dict.fromkeys(placement_of(schedule)[name].role for name in order.operations))
         ordered = next(unit.ordered for unit in problem.units if unit.name == order.unit)
@@ -255,11 +272,11 @@ def _arrivals(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
         ):
             if given != needed:
                 sentence = f"{ring.name} is {kind} after {given} arrivals, {needed} arrive"
-                yield Fault("arrivals", (ring.writer,), sentence)
+                yield Fault("arrivals", _ends(problem, ring), sentence)
         size = ring.bytes if ring.fill == "copy" else 0
         if plan.full_bytes != size:
             sentence = f"{ring.name} expects {plan.full_bytes} bytes, {size} are copied"
-            yield Fault("bytes", (ring.writer,), sentence)
+            yield Fault("bytes", _ends(problem, ring), sentence)
 
 
 def _certificate(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:

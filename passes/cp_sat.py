@@ -130,7 +130,14 @@ def solve(cp: Cp, work: float, wall: float | None = None) -> Answer:
     solver.parameters.max_deterministic_time = work
     if wall is not None:
         solver.parameters.max_time_in_seconds = max(wall, 0.01)
-    status = solver.solve(cast(cp_model.CpModel, cp))
+    try:
+        status = solver.solve(cast(cp_model.CpModel, cp))
+    except (IndexError, RuntimeError):  # a fault of CP-SAT 9.15's presolve, on few models
+        solver.parameters.cp_model_presolve = False
+        try:
+            status = solver.solve(cast(cp_model.CpModel, cp))
+        except (IndexError, RuntimeError):
+            return Answer(None, False, work)
     if status == cp_model.MODEL_INVALID:
         raise BrokenInvariant(f"CP-SAT refuses the model: {cast(Checked, cp).validate()}")
     found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)

@@ -302,9 +302,7 @@ def stuck(system: System, state: State) -> Fault | None:
 def _deadlock(system: System, waiting: list[tuple[Code, Event | None]]) -> Fault:
     blocked = [f"{code.name} at `{event.text}`" for code, event in waiting if event]
     first = next(event for _, event in waiting if event)
-    others = [event.text for _, event in waiting if event and event is not first]
-    partner = others[0] if others else _release(first)
-    return Fault("P1", "all wait: " + ", ".join(blocked), (first.text, partner))
+    return Fault("P1", "all wait: " + ", ".join(blocked), (first.text, _release(first)))
 
 
 def _release(event: Event) -> str:

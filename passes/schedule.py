@@ -18,8 +18,10 @@ from tensorc.passes.list_schedule import list_schedule
 from tensorc.passes.schedule_answer import assemble
 from tensorc.passes.schedule_bounds import limits
 from tensorc.passes.schedule_infeasible import infeasible
+from tensorc.passes.schedule_model import build
 from tensorc.passes.schedule_polish import Aim, Polished, polish
 from tensorc.passes.schedule_search import Effort, Found, Meter, search
+from tensorc.passes.schedule_short import FEW, for_few
 
 JIT = Effort(total=1.0, probe=0.5, polish=0.1, wall=1.6)
 """For a first call: an answer within two seconds, proved if that is quick."""
@@ -42,7 +44,10 @@ def schedule(problem: LoopProblem, effort: Effort = PROVE, aim: Aim = "slack") -
     if found.model is None or found.answer is None:
         made = _fallback(problem, found, meter)
     else:
-        made = _polished(problem, found, meter, aim)
+        few = problem.trip is not None and problem.trip <= FEW
+        made = _polished(problem, found, meter, "span" if few else aim)
+        if few:
+            made = for_few(problem, made, meter)
     if faults := check_schedule(problem, made):
         raise BrokenInvariant(
             f"the schedule of {problem.name} breaks its problem:\n" + "\n".join(map(str, faults))
@@ -63,6 +68,19 @@ def _polished(problem: LoopProblem, found: Found, meter: Meter, aim: Aim) -> Sch
     return assemble(problem, best, _certificate(problem, found, best, note))
 
 
+def at_interval(
+    problem: LoopProblem, version: LoopProblem, ii: int, proof: Certificate, meter: Meter
+) -> Schedule | None:
+    """The schedule of the shortest span that is found for `version` of `problem` at `ii`."""
+    model = build(version, ii, meter.stages(problem))
+    answer = meter.ask(model, meter.effort.polish)
+    if answer.solution is None:
+        return None
+    best = polish(version, ii, answer, model, meter, "span")
+    longer = "none" if ii > proof.bound else proof.proof
+    return assemble(problem, best, replace(proof, proof=longer, slack=Fraction(0)))
+
+
 KILLED = "stopped by the clock: not the deterministic answer"
 
 
@@ -74,7 +92,7 @@ def _certificate(problem: LoopProblem, found: Found, best: Polished, note: str) 
         proof = "closed form"
     elif ii == bound:
         proof = "refuted below"
-    stages = best.model.stages
+    stages = found.stages
     figures = problem.figures
     return Certificate(bound, closed.name, proof, stages, best.slack, figures, (), note)
 
@@ -88,6 +106,6 @@ def _fallback(problem: LoopProblem, found: Found, meter: Meter) -> Schedule:
     note = "list schedule: the solver found nothing within its effort"
     if found.killed:
         note += "; " + KILLED
-    limit, stages = limits(problem)[0].name, meter.effort.stages
+    limit, stages = limits(problem)[0].name, found.stages
     proof = Certificate(bound, limit, "none", stages, Fraction(0), problem.figures, (), note)
     return replace(made, certificate=proof)

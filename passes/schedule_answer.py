@@ -19,7 +19,7 @@ from tensorc.ir.schedule import (
     Schedule,
     UnitOrder,
     held,
-    operation_of,
+    occupies,
     readers_of,
     room,
 )
@@ -70,7 +70,7 @@ def arranged(
         ii,
         plans,
         by_role,
-        _unit_orders(problem, order),
+        _unit_orders(problem, ii, order),
         ring_plans(problem, ii, places),
         proof,
     )
@@ -92,24 +92,24 @@ def program_order(problem: LoopProblem, ii: int, places: Places) -> tuple[Placem
     return tuple(order)
 
 
-def _unit_orders(problem: LoopProblem, order: tuple[Placement, ...]) -> tuple[UnitOrder, ...]:
-    """Each exclusive unit's operations by cycle, and a named barrier for each role taking turns."""
+def _unit_orders(
+    problem: LoopProblem, ii: int, order: tuple[Placement, ...]
+) -> tuple[UnitOrder, ...]:
+    """Each exclusive unit's operations by turn, and a named barrier for each role taking turns."""
     orders: list[UnitOrder] = []
     free = 1  # barrier 0 belongs to the whole block
     for unit in problem.units:
         if unit.capacity > 1:
             continue
-        users = [p for p in order if _uses(problem, p.operation, unit.name)]
+        offsets = [(place, occupies(problem, place.operation, unit.name)) for place in order]
+        turns = [((p.cycle + offset) % ii, p) for p, offset in offsets if offset is not None]
+        users = [place for _, place in sorted(turns, key=lambda turn: turn[0])]
         roles = list(dict.fromkeys(place.role for place in users))
         tokens = roles if unit.ordered and len(roles) > 1 else []
         barriers = tuple((role, free + number) for number, role in enumerate(tokens))
         free += len(tokens)
         orders.append(UnitOrder(unit.name, tuple(p.operation for p in users), barriers))
     return tuple(orders)
-
-
-def _uses(problem: LoopProblem, name: str, unit: str) -> bool:
-    return any(use.unit == unit and use.cycles for use in operation_of(problem)[name].uses)
 
 
 def life(problem: LoopProblem, ii: int, places: Places, ring: Ring) -> int:

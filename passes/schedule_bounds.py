@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 
+from tensorc.ir.node import fact
 from tensorc.ir.schedule import Dependence, LoopProblem, Operation, held, operation_of, readers_of
 
 
@@ -53,6 +54,18 @@ def sequential(problem: LoopProblem) -> int:
         total += max(0, edge.latency - operation_of(problem)[edge.source].latency, edge.hold or 0)
         total += cost.latency + 2 * cost.busy if cost else 0
     return total
+
+
+@fact
+def stages_needed(problem: LoopProblem) -> int:
+    """How many stages the longest chain of one iteration takes at the smallest interval, and one
+    more for the places where it has to wait."""
+    begin = {item.name: 0 for item in problem.operations}
+    edges = [wait for wait in waits(problem) if wait.distance == 0]
+    for _ in begin:
+        for edge in edges:
+            begin[edge.target] = max(begin[edge.target], begin[edge.source] + edge.cycles)
+    return min(8, 2 + max(begin.values()) // limits(problem)[0].cycles)
 
 
 def _unit_limits(problem: LoopProblem) -> Iterator[Limit]:
@@ -172,4 +185,7 @@ def _positive_cycle(
     cycle = [last]
     while before[cycle[-1]] != last:
         cycle.append(before[cycle[-1]])
-    return tuple(reversed(cycle))
+    rank = {item.name: number for number, item in enumerate(problem.operations)}
+    ordered = list(reversed(cycle))
+    first = ordered.index(min(ordered, key=rank.__getitem__))
+    return tuple(ordered[first:] + ordered[:first])

@@ -8,10 +8,10 @@ named. Then small changes to the problem are tried for one that makes it fit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tensorc.errors import Infeasible
-from tensorc.ir.schedule import LoopProblem, Memory, Role, pool, room, sharing
+from tensorc.ir.schedule import LoopProblem, Memory, Registers, Role, pool, room, sharing
 from tensorc.passes.cp_sat import Linear, total
 from tensorc.passes.schedule_bounds import sequential
 from tensorc.passes.schedule_model import Model, build, padded
@@ -25,43 +25,86 @@ WORK = 4.0
 def infeasible(problem: LoopProblem, meter: Meter) -> Infeasible:
     """The error to raise for a `problem` that has no schedule."""
     meter = Meter(replace(meter.effort, total=meter.spent + 20 * WORK), meter.spent)
-    if not _fits(problem, meter, settle=True):
-        for reason in (_registers, _memory):
-            if found := reason(problem, meter):
-                resource, need, limit, sentence = found
-                do = next(_changes(problem, meter), f"less {resource} in the loop")
-                return _error(problem, resource, need, limit, f"{sentence}\n  do: {do}")
-        return _error(problem, "roles", 0, 0, _structure(problem))
-    sentence = "a schedule exists but none was found within the effort\n  do: allow more of it"
-    return _error(problem, "effort", 0, 0, sentence)
+    if _fits(problem, meter, settle=True):
+        sentence = "a schedule exists but none was found within the effort\n  do: allow more of it"
+        return _error(problem, [Need("effort", 0, 0, sentence)])
+    for reason in (_registers, _memory):
+        if found := reason(problem, meter):
+            change = next(_changes(problem, meter))
+            return _error(problem, [replace(found, sentence=f"{found.sentence}\n  do: {change}")])
+    registers = _registers(_all_memory(problem), meter)
+    memory = _memory(replace(problem, registers=_lifted(problem)), meter)
+    if registers and memory:
+        both = replace(memory, sentence=f"{memory.sentence}\n  do: smaller tiles or more roles")
+        return _error(problem, [registers, both])
+    return _error(problem, [Need("roles", 0, 0, _structure(problem))])
 
 
-def _error(problem: LoopProblem, resource: str, need: int, limit: int, sentence: str) -> Infeasible:
-    message = f"TC-E403: {problem.name} has no schedule on {problem.machine}: {sentence}"
-    return Infeasible(message, resource=resource, need=need, limit=limit)
+@dataclass(frozen=True)
+class Need:
+    """A resource, how much the loop needs at least, how much there is, and that in words."""
+
+    resource: str
+    need: int
+    limit: int
+    sentence: str
 
 
-def _fits(problem: LoopProblem, meter: Meter, settle: bool = False) -> bool:
-    """Whether a schedule is found at the sequential interval; `settle`: or could not be refuted."""
-    model = build(problem, sequential(problem), meter.effort.stages)
+def _error(problem: LoopProblem, needs: list[Need]) -> Infeasible:
+    told = "; ".join(need.sentence for need in needs)
+    message = f"TC-E403: {problem.name} has no schedule on {problem.machine}: {told}"
+    names = " and ".join(need.resource for need in needs)
+    return Infeasible(message, resource=names, need=needs[0].need, limit=needs[0].limit)
+
+
+def _lifted(problem: LoopProblem) -> Registers:
+    return replace(problem.registers, total=HUGE, ceiling=4096, dynamic=True)
+
+
+def _all_memory(problem: LoopProblem) -> LoopProblem:
+    memories = tuple(replace(memory, bytes=HUGE) for memory in problem.memories)
+    return replace(problem, memories=memories)
+
+
+def limiting(problem: LoopProblem, ii: int, meter: Meter) -> tuple[Need, ...]:
+    """What keeps `problem` from the interval `ii`: each resource that, if it alone were lifted,
+    would give it a schedule, or else those that do together. Empty if it has a schedule, and if
+    waits and units leave it none."""
+    meter = Meter(replace(meter.effort, total=meter.spent + 40 * WORK), meter.spent)
+    if _fits(problem, meter, ii):
+        return ()
+    alone = (_registers(problem, meter, ii), _memory(problem, meter, ii))
+    if any(alone):
+        return tuple(need for need in alone if need)
+    registers = _registers(_all_memory(problem), meter, ii)
+    memory = _memory(replace(problem, registers=_lifted(problem)), meter, ii)
+    return (registers, memory) if registers and memory else ()
+
+
+def _fits(problem: LoopProblem, meter: Meter, ii: int | None = None, settle: bool = False) -> bool:
+    """Whether a schedule is found at `ii` (None: the sequential interval); `settle`: or could not
+    be refuted."""
+    model = build(problem, ii or sequential(problem), meter.stages(problem))
     answer = meter.ask(model, WORK)
     return answer.solution is not None or (settle and not answer.exact)
 
 
-def _least(problem: LoopProblem, meter: Meter, measure: Callable[[Model], Linear]) -> int | None:
-    """The smallest value of `measure` over the schedules of the sequential interval."""
-    model = build(problem, sequential(problem), meter.effort.stages)
+def _least(
+    problem: LoopProblem, meter: Meter, measure: Callable[[Model], Linear], ii: int | None
+) -> int | None:
+    """The smallest value of `measure` that was found over the schedules of one interval."""
+    model = build(problem, ii or sequential(problem), meter.stages(problem))
     value = measure(model)
     model.cp.minimize(value)
     answer = meter.ask(model, 2 * WORK)
     return answer.solution.value(value) if answer.solution else None
 
 
-def _registers(problem: LoopProblem, meter: Meter) -> tuple[str, int, int, str] | None:
+def _registers(problem: LoopProblem, meter: Meter, ii: int | None = None) -> Need | None:
     """Registers of a thread, or of the block, if lifting them makes the loop fit."""
     limits = problem.registers
-    lifted = replace(problem, registers=replace(limits, total=HUGE, ceiling=4096, dynamic=True))
-    need = _least(lifted, meter, _widest)
+    lifted = replace(problem, registers=_lifted(problem))
+    need = _least(lifted, meter, _widest, ii)
     if need is None:
         return None
     wide = [role for role in problem.roles if role.warps == 4]
@@ -71,13 +114,15 @@ def _registers(problem: LoopProblem, meter: Meter) -> tuple[str, int, int, str] 
         names = " ".join(role.name for role in wide)
         most = limits.ceiling // limits.step * limits.step
         sentence = f"registers: a thread of {names} needs {need}, limit {most}"
-        return "registers", need, most, sentence
+        return Need("registers", need, most, sentence)
     lifted = replace(problem, registers=replace(limits, total=HUGE, dynamic=True))
-    steps = _least(lifted, meter, _all_registers) or 0
-    total_need, groups = steps * limits.step * 128, len(wide) + -(-single // 4)
+    steps = _least(lifted, meter, _all_registers, ii) or 0
+    helpers = -(-single // 4)
+    groups = len(wide) + helpers
+    total_need = 128 * (steps * limits.step + helpers * limits.floor)
     have = max(pool(limits, count) for count in range(1, groups + 1))
     sentence = f"registers: the block needs {total_need}, limit {have} in {groups} warp groups"
-    return "registers", total_need, have, sentence
+    return Need("registers", total_need, have, sentence)
 
 
 def _widest(model: Model) -> Linear:
@@ -92,17 +137,17 @@ def _all_registers(model: Model) -> Linear:
     return total(model.registers[name] for name in wide)
 
 
-def _memory(problem: LoopProblem, meter: Meter) -> tuple[str, int, int, str] | None:
+def _memory(problem: LoopProblem, meter: Meter, ii: int | None = None) -> Need | None:
     """The memory that, if lifted, makes the loop fit."""
     for memory in problem.memories:
         lifted = _with_memory(problem, replace(memory, bytes=HUGE))
-        need = _least(lifted, meter, lambda model, name=memory.name: _bytes(model, name))
+        need = _least(lifted, meter, lambda model, name=memory.name: _bytes(model, name), ii)
         if need is not None:
             limit = room(problem, memory)
             rings = [ring for ring in problem.rings if ring.memory == memory.name]
             slots = ", ".join(f"{ring.name} {padded(ring)} bytes a slot" for ring in rings)
             sentence = f"{memory.name} memory: the rings need {need} bytes, limit {limit} ({slots})"
-            return f"{memory.name} memory", need, limit, sentence
+            return Need(f"{memory.name} memory", need, limit, sentence)
     return None
 
 

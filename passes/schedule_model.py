@@ -62,13 +62,18 @@ class Model:
 
 
 def build(problem: LoopProblem, ii: int, stages: int) -> Model:
-    """The model of all schedules of `problem` with period `ii` and at most `stages` stages."""
+    """The model of all schedules of `problem` with period `ii` and at most `stages` stages.
+
+    The first stage is for operations of variable latency alone, if there are any.
+    """
     from tensorc.passes.schedule_registers import allot
 
     model = Model(problem, ii, stages, new_model())
+    ahead = any(item.variable for item in problem.operations)
     for item in problem.operations:
         model.phase[item.name] = model.cp.new_int_var(0, ii - 1, f"phase {item.name}")
-        model.stage[item.name] = model.cp.new_int_var(0, stages - 1, f"stage {item.name}")
+        first = int(ahead and not item.variable)
+        model.stage[item.name] = model.cp.new_int_var(first, stages - 1, f"stage {item.name}")
     _assign_roles(model)
     _order_roles(model)
     for edge in problem.dependences:

@@ -87,7 +87,7 @@ class _Polish:
 
     def model(self, slack: Fraction) -> Model:
         """The model at this slack, with everything decided so far as a limit."""
-        model = build(stretched(self.problem, slack), self.ii, self.meter.effort.stages)
+        model = build(stretched(self.problem, slack), self.ii, self.best.model.stages)
         for measure, most in self.limits:
             model.cp.add(measure(model) <= most)
         return model

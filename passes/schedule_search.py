@@ -1,10 +1,10 @@
 """The smallest initiation interval of a loop, with what proves it.
 
 Feasibility is monotone: an idle cycle put into every period at one phase breaks no rule, so an
-interval that has no schedule rules out every smaller one. The search probes the closed-form bound,
-gallops up from it and bisects. Each probe asks first about the narrower problem in which register
-tiles stay in their role (its schedules are schedules of the whole problem) and, where that has
-none, about the whole problem, whose refutations are proofs.
+interval that has no schedule rules out every smaller one. The search refutes what goes quickly,
+probes the border, gallops up from it and bisects. Each probe asks first about the narrower problem
+in which register tiles stay in their role (its schedules are schedules of the whole problem) and,
+where that has none, about the whole problem, whose refutations are proofs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tensorc.ir.node import fact
 from tensorc.ir.schedule import LoopProblem
 from tensorc.passes.cp_sat import Answer, solve
-from tensorc.passes.schedule_bounds import limits, sequential
+from tensorc.passes.schedule_bounds import limits, sequential, stages_needed
 from tensorc.passes.schedule_model import Model, build
 
 TILE = 8
@@ -25,7 +25,7 @@ role; smaller ones (a number per row) may change roles there too."""
 @dataclass(frozen=True)
 class Effort:
     """How much deterministic time a search may take: in all, for one probe, for each polish step;
-    the most stages; and the wall-clock seconds after which it is killed (None: never)."""
+    the least number of stages allowed; the wall-clock seconds that kill it (None: never)."""
 
     total: float = 60.0
     probe: float = 15.0
@@ -39,12 +39,13 @@ class Found:
     """The best interval: a solved model of it, the proven bound, and whether work ran out.
 
     `model` is None if nothing was found. `refuted` is the largest interval known to have no
-    schedule. `killed` says that the wall clock stopped a probe.
+    schedule of at most `stages` stages. `killed` says that the wall clock stopped a probe.
     """
 
     model: Model | None
     answer: Answer | None
     refuted: int
+    stages: int
     spent: float
     killed: bool
 
@@ -79,6 +80,10 @@ class Meter:
             self.killed = self.killed or answer.solution is None
         return answer
 
+    def stages(self, problem: LoopProblem) -> int:
+        """How many stages schedules of `problem` may have: the effort's, or what a chain takes."""
+        return max(self.effort.stages, stages_needed(problem))
+
 
 @fact
 def tiles_stay(problem: LoopProblem) -> LoopProblem:
@@ -92,53 +97,92 @@ def tiles_stay(problem: LoopProblem) -> LoopProblem:
 
 
 def search(problem: LoopProblem, meter: Meter) -> Found:
-    """The smallest interval found within the meter's effort; see the module."""
-    lowest = limits(problem)[0].cycles
-    state = _State(problem, meter, refuted=lowest - 1)
-    step, probe, most = 1, lowest, max(lowest, sequential(problem))
-    while not state.at(probe) and probe < most:
-        probe, step = min(most, lowest + step), 2 * step
-    low = max(state.refuted, state.doubted)
-    while state.model and state.model.ii - low > 1:
-        middle = (low + state.model.ii) // 2
-        if not state.at(middle):
-            low = max(low, middle)
-    if state.model and state.refuted < state.model.ii - 1:
-        state.refute(state.model.ii - 1)
-    return Found(state.model, state.answer, state.refuted, meter.spent, meter.killed)
+    """The smallest interval found within the meter's effort; see the module.
+
+    Where that is not the closed-form bound, one stage more is tried, and the answer kept if it is
+    better or proves as much.
+    """
+    lowest, stages = limits(problem)[0].cycles, meter.stages(problem)
+    first = _State(problem, meter, stages, lowest - 1)
+    first.run()
+    if first.model is None or first.model.ii == lowest:
+        return first.found()
+    second = _State(problem, meter, stages + 1, lowest - 1, model=first.model, answer=first.answer)
+    if not second.refutes(first.model.ii - 1) and second.model is not first.model:
+        second.run()
+    better = second.model is not first.model or second.refuted >= first.refuted
+    return (second if better else first).found()
 
 
 @dataclass
 class _State:
-    """What a search knows so far."""
+    """What a search knows so far: the best schedule, the largest interval refuted, and the largest
+    one for which neither was found with a whole probe."""
 
     problem: LoopProblem
     meter: Meter
+    stages: int
     refuted: int
     doubted: int = 0
     model: Model | None = None
     answer: Answer | None = None
 
-    def at(self, ii: int) -> bool:
-        """Whether a schedule with interval `ii` is found."""
-        stages, most = self.meter.effort.stages, self.meter.effort.probe
+    def run(self) -> None:
+        """Refute, probe the border, gallop up from it, bisect."""
+        self.border()
+        effort, step, probe = self.meter.effort, 1, self.refuted + 1
+        most = max(probe, sequential(self.problem))
+        while not self.at(probe, effort.probe) and probe < most:
+            probe, step = min(most, probe + step), 2 * step
+            if self.model and probe >= self.model.ii:
+                break
+        while self.model and self.model.ii - max(self.refuted, self.doubted) > 1:
+            low = max(self.refuted, self.doubted)
+            self.at((low + self.model.ii) // 2, effort.probe)
+
+    def found(self) -> Found:
+        """What is known, for the caller."""
+        meter = self.meter
+        return Found(self.model, self.answer, self.refuted, self.stages, meter.spent, meter.killed)
+
+    def border(self) -> None:
+        """Refute as many intervals as go quickly: loose ones are slow to schedule, tight ones and
+        refutations are not, so this comes first."""
+        step, most = 1, max(self.refuted + 1, sequential(self.problem))
+        high = self.refuted + 1
+        while high < most and self.refutes(high):
+            high, step = min(most, high + step), 2 * step
+        low = self.refuted
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.refutes(middle):
+                low = middle
+            else:
+                high = middle
+
+    def refutes(self, ii: int) -> bool:
+        """Whether `ii` is quickly shown to have no schedule."""
+        if self.model and ii >= self.model.ii:
+            return False
+        quick = self.meter.effort.probe / 60
+        return not self.at(ii, quick, quick) and self.refuted >= ii
+
+    def at(self, ii: int, work: float, more: float | None = None) -> bool:
+        """Whether a schedule with interval `ii` is found: `work` for the narrower problem, `more`
+        for the whole one (a third of that, if not given)."""
+        if self.model and self.model.ii == ii:
+            return True
         narrow = tiles_stay(self.problem)
         for problem in dict.fromkeys((narrow, self.problem)):
-            model = build(problem, ii, stages)
-            answer = self.meter.ask(model, most if problem is narrow else most / 3)
+            model = build(problem, ii, self.stages)
+            whole = problem is self.problem
+            least = whole and narrow is not problem
+            answer = self.meter.ask(model, (more or work / 3) if least else work)
             if answer.solution:
                 self.model, self.answer = model, answer
                 return True
-            if answer.exact and problem is self.problem:
+            if answer.exact and whole:
                 self.refuted = max(self.refuted, ii)
-        self.doubted = max(self.doubted, ii)
+        if more is None and self.refuted < ii:
+            self.doubted = max(self.doubted, ii)
         return False
-
-    def refute(self, ii: int) -> None:
-        """Spend a whole probe on proving that `ii` has no schedule."""
-        model = build(self.problem, ii, self.meter.effort.stages)
-        answer = self.meter.ask(model, self.meter.effort.probe)
-        if answer.solution:
-            self.model, self.answer = model, answer
-        elif answer.exact:
-            self.refuted = max(self.refuted, ii)

@@ -18,11 +18,14 @@ from tensorc.ir.schedule import (
     Dependence,
     LoopProblem,
     Operation,
+    Run,
     Schedule,
     held,
+    occupies,
     operation_of,
     placement_of,
     readers_of,
+    start,
 )
 
 
@@ -35,16 +38,6 @@ class Jitter:
     tail_share: float = 0.0
     tail: float = 1.0
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Run:
-    """Starts of each operation by iteration, the cycles until all is done, and the mean period of
-    the second half of the iterations."""
-
-    starts: dict[str, tuple[float, ...]]
-    cycles: float
-    period: float
 
 
 def simulate(
@@ -195,9 +188,8 @@ def _orders(problem: LoopProblem, schedule: Schedule) -> dict[str, list[Before]]
     for order in schedule.orders:
         for previous, name, wrapped in _neighbours(list(order.operations)):
             cycles = _occupied(problem, previous, name, order.unit)
-            found[name].append(
-                (previous, place[name].stage - place[previous].stage - wrapped, cycles)
-            )
+            early, late = (_turn(problem, schedule, n, order.unit) for n in (previous, name))
+            found[name].append((previous, late - early - wrapped, cycles))
     return found
 
 
@@ -206,8 +198,12 @@ def _neighbours(names: list[str]) -> list[tuple[str, str, int]]:
     return [(names[i - 1], name, int(i == 0)) for i, name in enumerate(names)]
 
 
+def _turn(problem: LoopProblem, schedule: Schedule, name: str, unit: str) -> int:
+    """The period in which iteration 0 of the operation first occupies the unit."""
+    return (start(schedule, name) + (occupies(problem, name, unit) or 0)) // schedule.ii
+
+
 def _occupied(problem: LoopProblem, previous: str, name: str, unit: str) -> int:
     """Cycles from the start of `previous` until `name` may start, for their uses of the unit."""
-    first = [u for u in operation_of(problem)[previous].uses if u.unit == unit]
-    second = [u for u in operation_of(problem)[name].uses if u.unit == unit]
-    return max(u.offset + u.cycles for u in first) - min(u.offset for u in second)
+    uses = [u for u in operation_of(problem)[previous].uses if u.unit == unit]
+    return max(u.offset + u.cycles for u in uses) - (occupies(problem, name, unit) or 0)

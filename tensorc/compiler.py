@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,12 +19,13 @@ from tensorc.errors import BrokenInvariant, Unavailable
 from tensorc.ir.dtypes import DType
 from tensorc.ir.launch import Launch, Strides
 from tensorc.ir.node import postorder
+from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program, Read
 from tensorc.runtime.compiled import Call, Compiled, const_values
 from tensorc.runtime.cpu import CpuKernel
+from tensorc.runtime.kernels import Kernels
 from tensorc.runtime.keys import kernel_key
 from tensorc.runtime.launch_json import from_json, to_json
-from tensorc.runtime.strict_json import Json
 
 if TYPE_CHECKING:
     from tensorc.codegen.llvm import Module
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     State = Program | TileProgram
 
 Array = npt.NDArray[Any]
+
+
+REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,15 @@ class Request:
     """Everything that the text of a kernel depends on, beside the program.
 
     `static`: extents fixed in the kernel. `strides`: of parameters that are not row-major.
-    `policy`: "fast" or "strict".
+    `policy`: "fast" or "strict". `rewrite`: let the algebra choose a cheaper equal program; only
+    under "fast", and at the extents in `static`.
     """
 
     target: Target
     static: Mapping[str, int]
     strides: Mapping[str, Strides] = field(default_factory=dict[str, Strides])
     policy: str = "fast"
+    rewrite: bool = REWRITE
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,15 @@ def _canonicalise(state: State, request: Request) -> State:
 
     assert isinstance(state, Program)
     return canonicalise(state)
+
+
+def _rewrite(state: State, request: Request) -> State:
+    from tensorc.passes.saturate import rewrite, worth_encoding
+
+    assert isinstance(state, Program)
+    if not request.rewrite or request.policy != "fast" or not worth_encoding(state):
+        return state
+    return rewrite(state, request.static).program
 
 
 def _lower(state: State, request: Request) -> State:
@@ -106,6 +120,7 @@ def _refuse_complex(program: Program) -> None:
 
 PIPELINE: tuple[Pass, ...] = (
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
+    Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it"),
     Pass("lower", _lower, "one kernel of loops over tiles per equation"),
 )
 
@@ -270,10 +285,11 @@ class Prepared:
     extents: Mapping[str, int]
     strides: Mapping[str, Strides]
     policy: str
+    specialize: bool = True
 
     def compiled(self) -> Compiled:
         """The CPU kernel for these sizes and layouts, compiled once in a process."""
-        return _kernel(self.program, self.extents, self.strides, self.policy)
+        return _kernel(self.program, self.extents, self.strides, self.policy, self.specialize)
 
 
 def prepare(
@@ -281,11 +297,13 @@ def prepare(
     given: Mapping[str, object],
     sizes: Mapping[str, int] | None = None,
     policy: str = "fast",
+    specialize: bool = True,
 ) -> Prepared:
     """Check arrays and sizes against the program.
 
     `given`: arrays or scalars by parameter name. `sizes`: extents and `const` integers that no
-    array fixes. Raises ArgumentError with every fault.
+    array fixes. `specialize`: fix the first sizes in the kernel (see `runtime.kernels`); without
+    it, one kernel serves all sizes from the first call on. Raises ArgumentError with every fault.
     """
     from tensorc.ir.sizes import bind
     from tensorc.runtime.arrays import arguments, stride_class
@@ -295,7 +313,7 @@ def prepare(
     extents = bind(program, shapes, {**const_values(program, arrays), **(sizes or {})})
     classes = {name: stride_class(array) for name, array in arrays.items()}
     strides = {name: item for name, item in classes.items() if item is not None}
-    return Prepared(program, arrays, extents, strides, policy)
+    return Prepared(program, arrays, extents, strides, policy, specialize)
 
 
 def run(
@@ -361,22 +379,15 @@ def interpreted(
     }
 
 
-class _Kernels:
-    """The kernels of one program, kept on it, so that they go when it goes."""
-
-    def __init__(self) -> None:
-        self.made: dict[object, Compiled] = {}
-        self.lock = threading.Lock()
-
-
 def _kernel(
-    program: Program, extents: Mapping[str, int], strides: Mapping[str, Strides], policy: str
-) -> Compiled:
+    program: Program, extents: Mapping[str, int], strides: Mapping[str, Strides], policy: str,
+    specialize: bool,
+) -> Compiled:  # fmt: skip
     """The kernel for these sizes and layouts, compiled once in a process."""
-    kernels: _Kernels = vars(program).setdefault("_kernels", _Kernels())
-    key = (tuple(sorted(extents.items())), tuple(sorted(strides.items())), policy)
-    with kernels.lock:
-        if key not in kernels.made:
-            request = Request(cpu_target(), extents, strides, policy)
-            kernels.made[key] = compile_cpu(program, request)
-        return kernels.made[key]
+    kernels: Kernels = vars(program).setdefault("_kernels", Kernels(program.name))
+
+    def compiled(static: Mapping[str, int]) -> Compiled:
+        return compile_cpu(program, Request(cpu_target(), static, strides, policy))
+
+    layout = (tuple(sorted(strides.items())), policy)
+    return kernels.get(extents if specialize else {}, layout, compiled)

@@ -42,7 +42,8 @@ def headline(schedule: Schedule) -> str:
         "none": f"bound {proof.bound} ({proof.limit}), gap {float(gap(schedule)):.1%}",
     }[proof.proof]
     roles = ", ".join(
-        f"{p.role} ({p.warps} warps, {p.registers} registers)" for p in schedule.roles
+        f"{p.role} ({p.warps} warp{'s' * (p.warps > 1)}, {p.registers} registers)"
+        for p in schedule.roles
     )
     rests = [f"{f.key} {number(f.value)}" for f in proof.figures if f.source == "assumed"]
     tail = f"; assumed: {', '.join(rests)}" if rests else ""

@@ -15,6 +15,7 @@ are in `ir/verify_schedule.py`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -259,7 +260,7 @@ class RingPlan(Node):
 
 @node
 class UnitOrder(Node):
-    """The operations of a unit of capacity 1 in the order of a period, by cycle.
+    """The operations of a unit of capacity 1 in the order in which they occupy it in a period.
 
     `barriers` has one named barrier for each role that takes turns on it, in the order of first
     turn, as (role, barrier id); it is empty where no token is needed (one role, or a unit that is
@@ -294,7 +295,8 @@ class Sensitivity(Node):
 class Certificate(Node):
     """Why `ii` is what it is.
 
-    No schedule of at most `stages` stages has an initiation interval below `bound`. `limit` names
+    No schedule of at most `stages` stages, the first of them for operations of variable latency
+    alone, has an initiation interval below `bound`. `limit` names
     the resource or recurrence that gives the largest closed-form bound. `proof`: "closed form"
     when `ii` equals that, "refuted below" when a solver refuted ii - 1, "none" when neither, and
     then the gap is (ii - bound) / bound. `slack`: the fraction by which every operation done by
@@ -329,6 +331,16 @@ class Schedule(Node):
     certificate: Certificate
 
 
+@dataclass(frozen=True)
+class Run:
+    """A simulated run: starts of each operation by iteration, the cycles until all is done, and the
+    mean period of the second half of the iterations."""
+
+    starts: dict[str, tuple[float, ...]]
+    cycles: float
+    period: float
+
+
 @fact
 def placement_of(schedule: Schedule) -> dict[str, Placement]:
     """Every placement by its operation's name."""
@@ -358,6 +370,12 @@ def span(problem: LoopProblem, schedule: Schedule) -> int:
 def program(schedule: Schedule, role: str) -> tuple[Placement, ...]:
     """What `role` issues in one period of the steady state, in order."""
     return tuple(place for place in schedule.placements if place.role == role)
+
+
+def occupies(problem: LoopProblem, operation: str, unit: str) -> int | None:
+    """Cycles from the start of `operation` until it first occupies `unit`; None: it does not."""
+    uses = operation_of(problem)[operation].uses
+    return min((use.offset for use in uses if use.unit == unit and use.cycles), default=None)
 
 
 @fact

@@ -161,8 +161,8 @@ def _numbers(kernel: Kernel) -> Iterator[str]:
                 yield f"C3: {text}: counts and distances are at most {LARGEST}"
     for number, count in Counter(token.barrier for token in kernel.tokens).items():
         if count > 1:
-            names = ", ".join(t.name for t in kernel.tokens if t.barrier == number)
-            yield f"C3: barrier {number} serves {count} tokens ({names})"
+            names = " and ".join(f"`turn {t.name}`" for t in kernel.tokens if t.barrier == number)
+            yield f"C3: barrier {number} serves {names}"
     for token in kernel.tokens:
         if not 1 <= token.barrier <= 15 or token.given not in (0, 1):
             yield (
@@ -178,43 +178,53 @@ def _overlaps(kernel: Kernel) -> Iterator[str]:
         end = one.offset + one.bytes * one.depth
         if one.memory == two.memory and end > two.offset:
             yield (
-                f"C3: rings {one.name} and {two.name} overlap in {one.memory}: {one.name} ends at "
-                f"{end}, {two.name} begins at {two.offset}"
+                f"C3: `put {one.name}` and `put {two.name}` write the same bytes of {one.memory}: "
+                f"{one.name} ends at {end}, {two.name} begins at {two.offset}"
             )
 
 
 def _barriers(kernel: Kernel) -> Iterator[str]:
     for ring in kernel.rings:
-        putters = [r.name for r in kernel.roles if _has(r, Put, ring.name)]
-        getters = [r.name for r in kernel.roles if _has(r, Get, ring.name)]
-        if len(putters) != 1:
-            yield f"C4: ring {ring.name} is put by {putters or 'no role'}, one role is expected"
+        getters = [r.name for r in kernel.roles if any(_of(r, Get, ring.name))]
+        yield from _putters(kernel, ring)
         if not getters:
-            yield f"C4: ring {ring.name} is got by no role"
-        if ring.empty_arrivals != len(getters):
+            yield f"C4: `put {ring.name}` fills what no `get {ring.name}` gets"
+        elif ring.empty_arrivals != len(getters):
             yield (
-                f"C4: ring {ring.name} is empty after {ring.empty_arrivals} arrivals and "
-                f"{len(getters)} roles arrive by `done {ring.name}` ({', '.join(getters)})"
+                f"C4: `put {ring.name}` waits for {ring.empty_arrivals} arrivals, "
+                f"`done {ring.name}` makes {len(getters)} ({', '.join(getters)})"
             )
         yield from _full(ring)
+
+
+def _putters(kernel: Kernel, ring: Ring) -> Iterator[str]:
+    puts = [(r.name, next(_of(r, Put, ring.name), "")) for r in kernel.roles]
+    found = [f"{role} does `{text}`" for role, text in puts if text]
+    if not found:
+        yield f"C4: `get {ring.name}` waits for what no `put {ring.name}` fills"
+    elif len(found) > 1:
+        yield f"C4: one role fills a ring, but {' and '.join(found)}"
 
 
 def _full(ring: Ring) -> Iterator[str]:
     expected = ring.bytes if ring.fill == "copy" else 0
     if ring.full_arrivals != 1:
         yield (
-            f"C4: ring {ring.name} is full after {ring.full_arrivals} arrivals, `put {ring.name}` "
-            "arrives once"
+            f"C4: `get {ring.name}` waits for {ring.full_arrivals} arrivals, `put {ring.name}` "
+            "makes 1"
         )
     if ring.full_bytes != expected:
         yield (
-            f"C4: ring {ring.name} is full after {ring.full_bytes} bytes, `put {ring.name}` by "
+            f"C4: `get {ring.name}` waits for {ring.full_bytes} bytes, `put {ring.name}` by "
             f"{ring.fill} brings {expected}"
         )
 
 
-def _has(role: Role, kind: type[Put] | type[Get], ring: str) -> bool:
-    return any(isinstance(s, kind) and s.ring == ring for s in statements(role))
+def _of(role: Role, kind: type[Put] | type[Get], ring: str) -> Iterator[str]:
+    """The role's statements of a kind on a ring."""
+    for item in statements(role):
+        if isinstance(item, kind) and item.ring == ring:
+            yield print_statement(item)
 
 
 def _anchors(kernel: Kernel) -> Iterator[str]:

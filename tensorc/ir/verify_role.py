@@ -85,6 +85,7 @@ class _Run:
     registers: dict[str, tuple[Element, str]] = field(
         default_factory=dict[str, tuple[Element, str]]
     )
+    before: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     performed: Counter[Element] = field(default_factory=Counter[Element])
     step: int = 0
 
@@ -151,12 +152,19 @@ def _statement(run: _Run, item: Statement) -> Iterator[Fault]:
 
 def _counted(run: _Run, item: Put | Get | Done, ring: str, at: At) -> Iterator[Fault]:
     """C6: the k-th statement of its kind on a ring names element k."""
-    key = (type(item).__name__, ring)
+    key, text = (type(item).__name__, ring), print_statement(item)
     due, named = run.counts[key], iteration(at, run.step, run.trips)
+    before = run.before.get(key, f"{_PARTNER[type(item)]} {ring}")
     run.counts[key] += 1
+    run.before[key] = text
     if due != named:
-        text = print_statement(item)
-        yield "C6", text, f"{run.where(item)} comes when {ring}[{due}] is next"
+        sentence = (
+            f"{run.where(item)} is for {ring}[{named}], {ring}[{due}] is next, see `{before}`"
+        )
+        yield "C6", text, sentence
+
+
+_PARTNER = {Put: "get", Get: "put", Done: "get"}
 
 
 def _given_back(run: _Run, item: Done) -> Iterator[Fault]:
@@ -273,8 +281,11 @@ def _ends(run: _Run) -> Iterator[Fault]:
     for (kind, ring), count in run.counts.items():
         due = 1 if run.rings[ring].per == "tile" else run.trips
         if count != due:
-            statement = f"`{kind.lower()} {ring}`"
-            yield "C6", statement, f"{at}: {statement} happens {count} times, not {due}"
+            statement, other = f"`{kind.lower()} {ring}`", "get" if kind == "Put" else "put"
+            sentence = (
+                f"{at}: {statement} happens {count} times, `{other} {ring}` is due {due} times"
+            )
+            yield "C6", statement, sentence
     for name in dict.fromkeys(name for name, _ in run.held):
         statement = f"`get {name}`"
         yield "C6", statement, f"{at}: {statement} is not followed by enough `done {name}`"

@@ -1,14 +1,14 @@
 """The invariants of loop problems and of the form of schedules, each with its number.
 
 Problems: S1 names are unique within their kind and have no spaces; S2 every reference exists;
-S3 numbers are in range (cycles and registers >= 0, sizes, capacities, depths > 0, demand within
-capacity); S4 a carried dependence starts at its ring's or value's writer,
+S3 numbers are in range (cycles and registers >= 0; busy cycles, sizes, capacities and depths > 0;
+demand within capacity); S4 a carried dependence starts at its ring's or value's writer,
 and one that carries a resident value has no transfer; S5 dependences of
-distance 0 form no cycle; S6 the uses of a ring are within its memory's reach (one slot fits).
+distance 0 form no cycle.
 
-Schedules: S7 it is of this problem and machine; S8 every operation is placed once, in a role in
-use, with 0 <= cycle < ii and stage >= 0; S9 the plans name each ring, role and unit of capacity 1
-once; S10 a unit's order has exactly the operations that use it.
+Schedules: S6 it is of this problem and machine; S7 every operation is placed once, in a role in
+use, with 0 <= cycle < ii and stage >= 0; S8 the plans name each ring, role and unit of capacity 1
+once; S9 a unit's order has exactly the operations that use it.
 
 Whether a schedule keeps the machine's limits is another matter: `passes/check_schedule.py`.
 """
@@ -24,7 +24,6 @@ from tensorc.ir.schedule import (
     Operation,
     Schedule,
     operation_of,
-    room,
 )
 
 
@@ -33,7 +32,7 @@ def verify_problem(problem: LoopProblem) -> list[str]:
     faults = [*_names(problem), *_references(problem)]
     if faults:
         return faults
-    return [*_ranges(problem), *_writers(problem), *_cycles(problem), *_slots(problem)]
+    return [*_ranges(problem), *_writers(problem), *_cycles(problem)]
 
 
 def verify_schedule(problem: LoopProblem, schedule: Schedule) -> list[str]:
@@ -121,7 +120,8 @@ def _ranges(problem: LoopProblem) -> Iterator[str]:
 
 def _operation_range(problem: LoopProblem, item: Operation) -> Iterator[str]:
     where = f"operation {item.name}"
-    yield from _least(where, 0, busy=item.busy, latency=item.latency, hold=item.hold)
+    yield from _least(where, 1, busy=item.busy)
+    yield from _least(where, 0, latency=item.latency, hold=item.hold)
     if not any(role.warps >= item.warps for role in problem.roles):
         yield f"S3: {where} needs {item.warps} warps and no role has them"
     capacity = {unit.name: unit.capacity for unit in problem.units}
@@ -161,22 +161,13 @@ def _cycles(problem: LoopProblem) -> Iterator[str]:
         yield f"S5: operations {', '.join(sorted(left))} wait for one another in one iteration"
 
 
-def _slots(problem: LoopProblem) -> Iterator[str]:
-    free = {memory.name: room(problem, memory) for memory in problem.memories}
-    for ring in problem.rings:
-        if ring.bytes > free[ring.memory]:
-            yield f"S6: ring {ring.name}: a slot of {ring.bytes} bytes in {ring.memory} with " + (
-                f"{free[ring.memory]} free"
-            )
-
-
 def _addressed(problem: LoopProblem, schedule: Schedule) -> Iterator[str]:
     if (schedule.problem, schedule.machine) != (problem.name, problem.machine):
-        yield f"S7: a schedule of {schedule.problem} on {schedule.machine}, the problem is " + (
+        yield f"S6: a schedule of {schedule.problem} on {schedule.machine}, the problem is " + (
             f"{problem.name} on {problem.machine}"
         )
     if schedule.ii < 1:
-        yield f"S8: the initiation interval is {schedule.ii}, at least 1 is expected"
+        yield f"S7: the initiation interval is {schedule.ii}, at least 1 is expected"
 
 
 def _placed(problem: LoopProblem, schedule: Schedule) -> Iterator[str]:
@@ -184,15 +175,15 @@ def _placed(problem: LoopProblem, schedule: Schedule) -> Iterator[str]:
     roles = {plan.role for plan in schedule.roles}
     for name in operation_of(problem):
         if counts[name] != 1:
-            yield f"S8: operation {name} is placed {counts[name]} times"
+            yield f"S7: operation {name} is placed {counts[name]} times"
     for place in schedule.placements:
         if place.operation not in operation_of(problem):
-            yield f"S8: {place.operation} is placed but is no operation of the problem"
+            yield f"S7: {place.operation} is placed but is no operation of the problem"
         if place.role not in roles:
-            yield f"S8: {place.operation} is in role {place.role}, which is not in use"
+            yield f"S7: {place.operation} is in role {place.role}, which is not in use"
         if not 0 <= place.cycle < schedule.ii or place.stage < 0:
             yield (
-                f"S8: {place.operation} at stage {place.stage}, cycle {place.cycle}: expected "
+                f"S7: {place.operation} at stage {place.stage}, cycle {place.cycle}: expected "
                 + (f"stage >= 0 and 0 <= cycle < {schedule.ii}")
             )
 
@@ -203,7 +194,7 @@ def _plans(problem: LoopProblem, schedule: Schedule) -> Iterator[str]:
     known = {role.name for role in problem.roles}
     for name, count in Counter(plan.role for plan in schedule.roles).items():
         if count > 1 or name not in known:
-            yield f"S9: role {name} is planned {count} times, declared {int(name in known)} times"
+            yield f"S8: role {name} is planned {count} times, declared {int(name in known)} times"
     single = {unit.name for unit in problem.units if unit.capacity == 1}
     yield from _exactly("order of unit", Counter(o.unit for o in schedule.orders), single)
     for order in schedule.orders:
@@ -213,7 +204,7 @@ def _plans(problem: LoopProblem, schedule: Schedule) -> Iterator[str]:
             if any(use.unit == order.unit and use.cycles for use in item.uses)
         ]
         if sorted(users) != sorted(order.operations):
-            yield f"S10: the order of {order.unit} has {' '.join(order.operations)}; its users " + (
+            yield f"S9: the order of {order.unit} has {' '.join(order.operations)}; its users " + (
                 f"are {' '.join(users)}"
             )
 
@@ -221,6 +212,6 @@ def _plans(problem: LoopProblem, schedule: Schedule) -> Iterator[str]:
 def _exactly(kind: str, counts: Counter[str], expected: set[str]) -> Iterator[str]:
     for name in sorted(expected | set(counts)):
         if counts[name] != int(name in expected):
-            yield f"S9: {kind} {name} is planned {counts[name]} times, declared " + (
+            yield f"S8: {kind} {name} is planned {counts[name]} times, declared " + (
                 f"{int(name in expected)} times"
             )

@@ -75,7 +75,7 @@ def multiplied(
     """
     working = ceil(macs / ledger[f"rate.mma_{kind}"])
     done = working + ledger.cycles("cost.mma_drain")
-    issue = ledger.cycles("cost.mma_issue")
+    issue = max(1, ledger.cycles("cost.mma_issue"))
     return Operation(
         name, statement or name, part, (Use(MMA, working),), issue, done, done, warps=warps
     )
@@ -100,7 +100,7 @@ def computed(
     uses = tuple(
         Use(unit, ceil(amount / ledger[f"rate.{unit}"])) for unit, amount in work.items() if amount
     )
-    lasts = max((use.cycles for use in uses), default=0) + extra
+    lasts = max(1, max((use.cycles for use in uses), default=0) + extra)
     hold = 0 if in_place else lasts
     return Operation(name, statement or name, part, uses, lasts, lasts, hold, warps=4, threads=True)
 

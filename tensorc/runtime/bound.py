@@ -8,6 +8,7 @@ the results and runs.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -38,8 +39,8 @@ class _Step:
 
     function: Callable[[object, int, int], None]
     blocks: int
-    template: bytes
-    kind: Any
+    template: list[int]
+    pack: Callable[..., bytes]
     pointers: tuple[tuple[int, int], ...]
     error: int | None
 
@@ -76,12 +77,12 @@ class Bound:
         addresses = [address(array) for array in arrays]
         failed = ctypes.c_int64(0)
         for step in self._steps:
-            slots = step.kind.from_buffer_copy(step.template)
+            slots = step.template.copy()
             for slot, place in step.pointers:
                 slots[slot] = addresses[place]
             if step.error is not None:
                 slots[step.error] = ctypes.addressof(failed)
-            step.function(slots, 0, step.blocks)
+            step.function(step.pack(*slots), 0, step.blocks)
         return results[: self._outputs], failed.value
 
 
@@ -90,15 +91,14 @@ def _step(
     arrays: Mapping[str, Array], extents: Mapping[str, int], places: Mapping[str, int],
 ) -> _Step:  # fmt: skip
     nowhere = np.zeros(1, np.int64)
-    values = np.array([argument(slot, arrays, extents, nowhere) for slot in slots], np.uint64)
+    values = [argument(slot, arrays, extents, nowhere) % (1 << 64) for slot in slots]
     pointers = tuple(
         (number, places[slot.name])
         for number, slot in enumerate(slots)
         if slot.kind == "pointer" and slot.name in places and arrays[slot.name].size
     )
     error = next((n for n, slot in enumerate(slots) if slot.kind == "error"), None)
-    kind = ctypes.c_uint64 * len(slots)
-    return _Step(function, count, values.tobytes(), kind, pointers, error)
+    return _Step(function, count, values, struct.Struct(f"={len(slots)}Q").pack, pointers, error)
 
 
 def address(array: Array) -> int:

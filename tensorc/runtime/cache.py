@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tensorc.errors import CacheWarning
+from tensorc.ir.strict_json import Json, canonical, read_object
 from tensorc.runtime.cache_upkeep import (
     NOFOLLOW,
     SUFFIX,
@@ -33,7 +34,6 @@ from tensorc.runtime.cache_upkeep import (
     remove,
     tidy_now_and_then,
 )
-from tensorc.runtime.strict_json import Json, canonical, read_object
 
 MAGIC = b"tensorc kernel 1"
 LARGEST = 64 << 20  # bytes of one entry

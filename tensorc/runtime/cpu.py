@@ -26,20 +26,8 @@ class CpuKernel:
     def __init__(self, code: bytes, entries: Sequence[Entry]) -> None:
         self.entries = tuple(entries)
         self._library, addresses = _link(code, [entry.symbol for entry in self.entries])
-        signature = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        signature = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
         self.functions: list[Any] = [signature(address) for address in addresses]
-
-    def run(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> int:
-        """Run every kernel on these arrays (parameters, tables, workspaces and outputs by name).
-
-        Returns 0, or the number of a check that failed (the outputs are then undefined).
-        """
-        error = np.zeros(1, np.int64)
-        for entry, function in zip(self.entries, self.functions, strict=True):
-            slots = [argument(slot, arrays, extents, error) for slot in entry.slots]
-            values = np.array(slots, np.uint64)
-            function(values.ctypes.data, 0, blocks(entry, extents))
-        return int(error[0])
 
 
 def _link(code: bytes, symbols: Sequence[str]) -> tuple[object, list[int]]:

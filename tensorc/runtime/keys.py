@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tensorc.ir.fingerprint import fingerprint
 from tensorc.ir.launch import Strides
+from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
-from tensorc.runtime.strict_json import Json
 
 SCHEMA = 1  # of keys and of what is stored under them
 _PARTS = ("ir", "machine", "runtime", "passes", "codegen")  # what turns a program into code

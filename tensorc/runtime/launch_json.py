@@ -8,8 +8,8 @@ from typing import Any
 from tensorc.ir.dtypes import BY_NAME
 from tensorc.ir.launch import Entry, Launch, Slot
 from tensorc.ir.polynomial import Atom, Bound, Floor, Monomial, Opaque, Polynomial, Symbol
+from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Tensor
-from tensorc.runtime.strict_json import Json
 
 
 def to_json(launch: Launch) -> dict[str, Json]:

@@ -79,7 +79,7 @@ def attention_problem() -> LoopProblem:
         edges += [
             edge(k, t, "K"), edge(t, r, t.name), edge(t, y, t.name), edge(r, r, f"m.{p}", 1),
             edge(r, y, r.name), edge(r, x, r.name), edge(y, l_, y.name),
-            edge(l_, l_, l_.name, 1), edge(y, low, y.name), edge(v, a, "V"),
+            edge(r, l_, r.name), edge(l_, l_, l_.name, 1), edge(y, low, y.name), edge(v, a, "V"),
             edge(low, a, low.name), edge(x, a, a.name), edge(a, x, a.name, 1),
         ]  # fmt: skip
         values += [Value(item.name, item.name, 32) for item in (t, y, r, low)]

@@ -81,10 +81,9 @@ def test_planted_faults_are_refused(plant: Plant) -> None:
     if plant.name in BETWEEN:
         assert verdict.rule == BETWEEN[plant.name]
         assert verdict.trace
-        assert all(verdict.operations), verdict
     else:
         assert verdict.rule.startswith("C")
-        assert verdict.operations[0] or "ring" in verdict.sentence or "token" in verdict.sentence
+    assert all(verdict.operations), verdict
 
 
 def test_at_least_twenty_kinds_are_planted() -> None:

@@ -176,6 +176,12 @@ def test_the_cache_is_private(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert emulator_build.program_folder() == folder
 
 
+def test_a_cache_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TENSORC_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    assert emulator_build.cache_folder().is_dir()
+
+
 def test_no_cache_keeps_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`off` is no path: kernels go to a folder of this process, the worker's program stays."""
     monkeypatch.chdir(tmp_path)

@@ -17,11 +17,11 @@ import pytest
 
 import tensorc as tc
 from tensorc.compiler import prepare
+from tensorc.ir.strict_json import read as read_json
 from tensorc.lang import read
 from tensorc.runtime import cache, cache_upkeep
 from tensorc.runtime.compiled import Compiled
 from tensorc.runtime.launch_json import from_json, to_json
-from tensorc.runtime.strict_json import read as read_json
 
 ROOT = Path(__file__).parents[2]
 TEXT = "op scale(x: f32[n], a: f32) -> y: f32[n]\n  y[n] = a * x[n] + 1\n"

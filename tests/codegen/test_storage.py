@@ -1,4 +1,4 @@
-"""What kernels read from and round to f8, and what they refuse: complex arithmetic."""
+"""What kernels read and store: f8, shapes made of `const` integers; complex they refuse."""
 
 from __future__ import annotations
 
@@ -60,3 +60,22 @@ def test_complex_arithmetic_is_refused_and_copies_are_not(device: str) -> None:
     with pytest.raises(tc.Unavailable, match="complex"):
         tc.einsum("i,i->", x, x)
     np.testing.assert_array_equal(tc.einsum("ij->ji", x[None]), x[:, None])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", ["i64", "u8"])
+def test_shapes_made_of_a_const_integer(device: str, kind: str) -> None:
+    if device == "emulator":
+        need("cxx")
+    (segments,) = tc.loads(
+        f"op segments(x: f32[e], at: i32[e], w: const {kind}) -> y: f32[d, s=w], z: f32[s, d=2]\n"
+        "  t[s, d] = (d + 1) * sum[e](x[e] where at[e] == s)\n"
+        "  y[d, s] = t[s, d]\n"
+        "  z[s, d] = t[s, d] + sum[u=w](u)\n"
+    )
+    x, at = np.arange(1, 8, dtype=np.float32), np.array([0, 2, 2, 4, 0, 1, 9], np.int32)
+    for size in (5, 3, 1):
+        sums = np.array([x[at == s].sum() for s in range(size)])
+        y, z = segments.on(device)(x, at, size)
+        np.testing.assert_array_equal(y, [sums, 2 * sums])
+        np.testing.assert_array_equal(z, np.stack([sums, 2 * sums], 1) + sum(range(size)))

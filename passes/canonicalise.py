@@ -60,6 +60,11 @@ _HIGHEST: dict[bool, Fraction] = {
 _ABSENT = 2**63 - 1  # the minimum of no i64 positions
 
 
+def highest(dtype: DType) -> Fraction:
+    """The largest finite value of a float accumulator."""
+    return _HIGHEST[dtype is F64]
+
+
 def canonicalise(program: Program) -> Program:
     """The program with composite reducers expanded and bound names unique along every path."""
     return unique_names(expand_reducers(program))
@@ -111,7 +116,7 @@ def _shift(item: Reduce, dtype: DType) -> tuple[Expr, Expr, Expr]:
     """(body in the accumulator's type, its maximum, the finite shift max(maximum, lowest))."""
     body = item.body if value_type(item.body) is dtype else Cast(dtype, item.body)
     top = Reduce(MAX, item.indices, body, item.where, None)
-    lowest = Literal(-_HIGHEST[dtype is F64], REAL)
+    lowest = Literal(-highest(dtype), REAL)
     return body, top, call("max", top, lowest)
 
 

@@ -300,8 +300,10 @@ class _Lowering:
         return _value(tile)
 
     def inner_lanes(self, index: str | None) -> int:
-        """The block of a reduction's own lanes."""
-        return self.fitting(index, self.lanes) if index is not None else 1
+        """The block of a reduction's own lanes: wide where rows share what they read."""
+        shared = any(not _in_lanes(scope.lanes) for scope in self.scopes)
+        lanes = self.lanes * (self.widths.vectors if shared else 1)
+        return self.fitting(index, lanes) if index is not None else 1
 
     def tile(self, stem: str, axes: tuple[str, ...], dtype: DType) -> Tile:
         """A register tile with a fresh name."""

@@ -305,12 +305,13 @@ def prepare(
     array fixes. `specialize`: fix the first sizes in the kernel (see `runtime.kernels`); without
     it, one kernel serves all sizes from the first call on. Raises ArgumentError with every fault.
     """
-    from tensorc.ir.sizes import bind
+    from tensorc.ir.sizes import bind, check_intermediates
     from tensorc.runtime.arrays import arguments, stride_class
 
     arrays = arguments(program, given)
     shapes = {name: array.shape for name, array in arrays.items()}
     extents = bind(program, shapes, {**const_values(program, arrays), **(sizes or {})})
+    check_intermediates(program, extents)  # every named intermediate is a buffer of its own
     classes = {name: stride_class(array) for name, array in arrays.items()}
     strides = {name: item for name, item in classes.items() if item is not None}
     return Prepared(program, arrays, extents, strides, policy, specialize)

@@ -96,3 +96,14 @@ def test_compiling_fixes_the_sizes_that_are_given() -> None:
         twice.compile(sizes={"n": 4})
     with pytest.raises(tc.Unavailable, match="sm_90a"):
         twice.compile(arch="sm_90a")
+
+
+def test_an_intermediate_over_the_limit_is_refused_before_anything_runs() -> None:
+    """Inputs of a megabyte, an outer product of a terabyte."""
+    ops = tc.loads(
+        "op f(x: f32[n], y: f32[m]) -> z: f32[n]\n"
+        "  t[n, m] = x[n] * y[m]\n  z[n] = sum[m](t[n, m])\n"
+    )
+    x = np.ones(1 << 18, np.float32)
+    with pytest.raises(tc.ArgumentError, match="E302"):
+        ops.f(x, x)

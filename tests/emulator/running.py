@@ -129,7 +129,8 @@ def _edited(text: str, old: str, new: str, which: int | None) -> str:
 
 def judge(output: Array, reference: Array) -> float:
     """Largest error over the largest reference; infinite if anything is not finite."""
-    values = output.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a signalling NaN is one of the values to judge
+        values = output.astype(np.float64)
     if not np.isfinite(values).all():
         return math.inf
     return float(np.abs(values - reference).max() / max(np.abs(reference).max(), 1e-30))

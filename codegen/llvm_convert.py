@@ -7,25 +7,15 @@ Semantics are the language's: integers wrap, floats to integers truncate, satura
 from __future__ import annotations
 
 from tensorc.codegen.llvm_builder import Builder
-from tensorc.codegen.llvm_types import Operand, element_type, vector_of, widen_opcode
-from tensorc.ir.dtypes import (
-    BF16,
-    BOOL,
-    F8E4M3,
-    F8E5M2,
-    F16,
-    F32,
-    F64,
-    I8,
-    I16,
-    I32,
-    I64,
-    LOWEST_EXPONENT,
-    PRECISION,
-    DType,
-    Kind,
-    value_of,
+from tensorc.codegen.llvm_small import SMALL, from_small, to_small
+from tensorc.codegen.llvm_types import (
+    Operand,
+    element_type,
+    register_type,
+    vector_of,
+    widen_opcode,
 )
+from tensorc.ir.dtypes import BF16, BOOL, F16, F32, F64, I16, I32, I64, DType, Kind, value_of
 
 
 def convert(b: Builder, x: Operand, dtype: DType) -> Operand:
@@ -76,13 +66,13 @@ def _resize(b: Builder, x: Operand, dtype: DType) -> Operand:
 
 
 def narrowed(b: Builder, x: Operand, dtype: DType) -> Operand:
-    """A value as the storage type `dtype` in a register of that width (bf16 and f8: its bits)."""
+    """A value as the storage type `dtype` in a register of that width (bf16: its bits as i16)."""
     if dtype.floating and dtype.bits < 32 and not x.dtype.floating:
         x = _sticky_f64(b, x)
     if dtype is BF16:
         return _to_bf16(b, x)
-    if dtype in (F8E4M3, F8E5M2):
-        return _to_f8(b, x, dtype)
+    if dtype in SMALL:
+        return to_small(b, _odd_f32(b, x) if x.dtype is F64 else convert(b, x, F32), dtype)
     if dtype is F16:
         wide = _odd_f32(b, x) if x.dtype is F64 else convert(b, x, F32)
         return b.convert("fptrunc", wide, F16)
@@ -112,8 +102,8 @@ def widened(b: Builder, x: Operand, dtype: DType) -> Operand:
     if dtype is BF16:
         wide = b.convert("zext", x, I32)
         return _as_bits(b, b.op("shl", wide, b.const(16, I32)), F32)
-    if dtype in (F8E4M3, F8E5M2):
-        return _from_f8(b, x, dtype)
+    if dtype in SMALL:
+        return from_small(b, x, dtype)
     opcode = widen_opcode(dtype)
     return x if opcode is None else b.convert(opcode, x, value_of(dtype))
 
@@ -135,47 +125,6 @@ def _to_bf16(b: Builder, x: Operand) -> Operand:
     nan = b.op("fcmp uno", wide, wide, BOOL)
     high = b.op("lshr", b.select(nan, quiet, sum_), b.const(16, I32))
     return b.convert("trunc", high, I16)
-
-
-def _from_f8(b: Builder, x: Operand, dtype: DType) -> Operand:
-    """The bits moved into those of f16, where f8e5m2 has its place; the exponent bias of f8e4m3 is
-    8 less, and its NaN is the magnitude 0x7f."""
-    wide = b.convert("zext", x, I32)
-    if dtype is F8E5M2:
-        return _from_f16(b, b.op("shl", wide, b.const(8, I32)))
-    magnitude = b.op("and", wide, b.const(0x7F, I32))
-    sign = b.op("shl", b.op("xor", wide, magnitude), b.const(8, I32))
-    half = b.op("or", sign, b.op("shl", magnitude, b.const(7, I32)))
-    value = b.op("fmul", _from_f16(b, half), b.const(256, F32))
-    nan = b.op("icmp eq", magnitude, b.const(0x7F, I32), BOOL)
-    return b.select(nan, b.const("nan", F32), value)
-
-
-def _from_f16(b: Builder, bits: Operand) -> Operand:
-    return b.convert("fpext", _as_bits(b, b.convert("trunc", bits, I16), F16), F32)
-
-
-def _to_f8(b: Builder, x: Operand, dtype: DType) -> Operand:
-    """Round to nearest even on the bits of f32; what is subnormal in f8 is rounded by adding the
-    f32 whose last bit has the weight of the smallest f8. Overflow: inf, for f8e4m3 NaN."""
-    wide = _odd_f32(b, x) if x.dtype is F64 else convert(b, x, F32)
-    shift = 24 - PRECISION[dtype]
-    normal = PRECISION[dtype] - 1 + LOWEST_EXPONENT[dtype]  # exponent of the least normal f8
-    last, nan = (0x7F, 0x7F) if dtype is F8E4M3 else (0x7C, 0x7E)
-    bits = _as_bits(b, wide, I32)
-    size = b.op("and", bits, b.const(0x7FFFFFFF, I32))
-    odd = b.op("and", b.op("lshr", size, b.const(shift, I32)), b.const(1, I32))
-    sum_ = b.op("add", size, b.op("add", odd, b.const((1 << shift - 1) - 1, I32)))
-    rebased = (126 + normal) << (23 - shift)
-    large = b.op("sub", b.op("lshr", sum_, b.const(shift, I32)), b.const(rebased, I32))
-    magic = b.const((127 + 23 + LOWEST_EXPONENT[dtype]) << 23, I32)
-    added = b.op("fadd", _as_bits(b, size, F32), _as_bits(b, magic, F32))
-    small = b.op("sub", _as_bits(b, added, I32), magic)
-    tiny = b.op("icmp ult", size, b.const((127 + normal) << 23, I32), BOOL)
-    code = b.intrinsic("umin", [b.select(tiny, small, large), b.const(last, I32)])
-    code = b.select(b.op("fcmp uno", wide, wide, BOOL), b.const(nan, I32), code)
-    sign = b.op("and", b.op("lshr", bits, b.const(24, I32)), b.const(0x80, I32))
-    return b.convert("trunc", b.op("or", sign, code), I8)
 
 
 def _odd_f32(b: Builder, x: Operand) -> Operand:
@@ -200,7 +149,11 @@ def _as_bits(b: Builder, x: Operand, dtype: DType) -> Operand:
 def bitcast(b: Builder, x: Operand, source: DType, dtype: DType) -> Operand:
     """The bits of `x` stored as `source`, read as `dtype` of the same width, widened."""
     stored = narrowed(b, x, source)
-    if source is BF16 or dtype is BF16 or element_type(source) == element_type(dtype):
+    if (
+        register_type(source) is not source
+        or register_type(dtype) is not dtype
+        or element_type(source) == element_type(dtype)
+    ):
         bits = stored if not stored.dtype.floating else _as_bits(b, stored, I16)
         same = bits if dtype is not F16 else _as_bits(b, bits, F16)
         return widened(b, Operand(same.ref, _bits_of(dtype), same.lanes, same.depth), dtype)
@@ -208,7 +161,7 @@ def bitcast(b: Builder, x: Operand, source: DType, dtype: DType) -> Operand:
 
 
 def _bits_of(dtype: DType) -> DType:
-    return I16 if dtype is BF16 else dtype
+    return register_type(dtype)
 
 
 def as_i64(b: Builder, x: Operand) -> Operand:

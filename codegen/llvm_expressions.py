@@ -21,10 +21,10 @@ from tensorc.codegen.llvm_convert import (
     widened,
 )
 from tensorc.codegen.llvm_functions import FUNCTIONS
-from tensorc.codegen.llvm_types import Operand, memory_type, vector_of
+from tensorc.codegen.llvm_types import Operand, memory_type, register_type, vector_of
 from tensorc.ir.affine import coefficient, is_whole
 from tensorc.ir.constants import fold
-from tensorc.ir.dtypes import BF16, BOOL, I8, I16, I64, DType, value_of
+from tensorc.ir.dtypes import BOOL, I8, I64, DType, value_of
 from tensorc.ir.node import fact, postorder
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
@@ -336,7 +336,7 @@ class Expressions:
     def from_memory(self, raw: str, dtype: DType, lanes: int, depth: int) -> Operand:
         if dtype is BOOL:
             return nonzero(self.b, Operand(raw, I8, lanes, depth))
-        return Operand(raw, I16 if dtype is BF16 else dtype, lanes, depth)
+        return Operand(raw, register_type(dtype), lanes, depth)
 
     def checked(
         self, read: Read, mask: Operand | None, lane: str | None, first: bool

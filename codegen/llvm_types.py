@@ -13,7 +13,20 @@ from fractions import Fraction
 
 import numpy as np
 
-from tensorc.ir.dtypes import BF16, BOOL, F16, F32, F64, DType, integer_range, value_of
+from tensorc.ir.dtypes import (
+    BF16,
+    BOOL,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    DType,
+    integer_range,
+    value_of,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,6 +46,13 @@ class Operand:
 
     def __str__(self) -> str:
         return f"{self.type} {self.ref}"
+
+
+def register_type(dtype: DType) -> DType:
+    """What a register holds of a stored element: for types without LLVM arithmetic, their bits."""
+    if dtype is BF16:
+        return I16
+    return I8 if dtype in (F8E4M3, F8E5M2) else dtype
 
 
 def element_type(dtype: DType) -> str:

@@ -9,18 +9,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from tensorc.errors import BrokenInvariant, Unavailable
-from tensorc.ir.dtypes import DType
+from tensorc.errors import BrokenInvariant
 from tensorc.ir.launch import Launch, Strides
-from tensorc.ir.node import postorder
 from tensorc.ir.strict_json import Json
-from tensorc.ir.tensor import Program, Read
+from tensorc.ir.tensor import Program
 from tensorc.runtime.compiled import Call, Compiled, const_values
 from tensorc.runtime.cpu import CpuKernel
 from tensorc.runtime.kernels import Kernels
@@ -83,6 +81,13 @@ def _canonicalise(state: State, request: Request) -> State:
     return canonicalise(state)
 
 
+def _complex_parts(state: State, request: Request) -> State:
+    from tensorc.passes.complex_parts import complex_parts
+
+    assert isinstance(state, Program)
+    return complex_parts(state)
+
+
 def _rewrite(state: State, request: Request) -> State:
     from tensorc.passes.saturate import rewrite, worth_encoding
 
@@ -97,28 +102,30 @@ def _lower(state: State, request: Request) -> State:
     from tensorc.runtime.arrays import unit_axis
 
     assert isinstance(state, Program)
-    _refuse_complex(state)
     units = {name: unit_axis(strides) for name, strides in request.strides.items()}
     target = request.target
     widths = Widths(target.lanes, target.vectors, target.rows)
     return lower(state, widths, units, target.machine, request.static)
 
 
-def _refuse_complex(program: Program) -> None:
-    """Unavailable: no machine has complex arithmetic. A copy moves bytes and may pass."""
-    for item in program.equations:
-        if isinstance(item.body, Read):
-            continue
-        types = {part for part in postorder([item.body]) if isinstance(part, DType)}
-        if any(dtype.complex for dtype in types):
-            raise Unavailable(
-                f"{program.name}: {item.tensor.name} is computed with complex numbers, for which "
-                'there are no kernels yet; the interpreter has them: op.on("interpreter") or '
-                "--device interpreter"
-            )
+def layouts(program: Program, request: Request) -> dict[str, Strides]:
+    """The strides that a kernel is compiled for: those of the request, and those of the parts of
+    complex arrays, which lie between each other."""
+    from tensorc.ir.parts import part_names
+
+    found = dict(request.strides)
+    memory = [item.tensor for item in (*program.parameters, *program.outputs)]
+    names = part_names(program)
+    for tensor in memory:
+        if tensor.name in names:
+            known = found.pop(tensor.name, (None,) * len(tensor.shape))
+            strides = tuple(0 if stride == 0 else None for stride in known)
+            found.update(dict.fromkeys(names[tensor.name], strides))
+    return found
 
 
 PIPELINE: tuple[Pass, ...] = (
+    Pass("complex_parts", _complex_parts, "complex numbers as pairs of reals"),
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
     Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it"),
     Pass("lower", _lower, "one kernel of loops over tiles per equation"),
@@ -134,6 +141,7 @@ def run_passes(program: Program, request: Request) -> TileProgram:
     from tensorc.ir.tile import TileProgram
 
     state: State = program
+    request = replace(request, strides=layouts(program, request))
     _observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
         state = step.run(state, request)
@@ -215,14 +223,16 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
     return Compiled(program, launch, CpuKernel(code, launch.entries), levels)
 
 
+_APART = ("target", "static", "strides")  # fields of a request that a key spells in its own way
+
+
 def _key(program: Program, request: Request) -> dict[str, Json]:
     from tensorc.codegen.llvm_jit import native, version
 
     cpu: dict[str, Json] = {**asdict(native()), "llvm": version()}
     options: dict[str, Json] = {
-        "machine": request.target.machine,
-        "lanes": request.target.lanes,
-        "policy": request.policy,
+        **asdict(request.target),
+        **{name: value for name, value in vars(request).items() if name not in _APART},
     }
     return kernel_key(program, request.static, request.strides, options, cpu)
 
@@ -261,7 +271,8 @@ class _Levels:
         from tensorc.codegen.llvm import Options, emit
 
         request = self.request
-        return emit(self.tiles, Options(request.static, request.strides, request.policy == "fast"))
+        strides = layouts(self.program, request)
+        return emit(self.tiles, Options(request.static, strides, request.policy == "fast"))
 
     @property
     def llvm(self) -> str:

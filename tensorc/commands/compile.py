@@ -76,12 +76,14 @@ def _for_cpu(program: Program, request: Request, emit: str) -> bytes:
     from tensorc.codegen.llvm import Options
     from tensorc.codegen.llvm import emit as emit_llvm
     from tensorc.codegen.llvm_jit import assembly, native, object_code
-    from tensorc.compiler import run_passes, show
+    from tensorc.compiler import layouts, run_passes, show
 
     tiles = run_passes(program, request)
     if emit == "tile":
         return show(tiles).encode()
-    module = emit_llvm(tiles, Options(request.static, {}, request.policy == "fast"))
+    module = emit_llvm(
+        tiles, Options(request.static, layouts(program, request), request.policy == "fast")
+    )
     if emit == "llvm":
         return module.text.encode()
     if emit == "asm":

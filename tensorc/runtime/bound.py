@@ -35,13 +35,14 @@ class Result:
 @dataclass(frozen=True)
 class _Step:
     """One kernel: its function, blocks, the slots as they are in every call, and which of them
-    are the pointer of which array (by place among operands, then results) or the error word."""
+    are the pointer into which array (by place among operands, then results, and bytes from its
+    start) or the error word."""
 
     function: Callable[[object, int, int], None]
     blocks: int
     template: list[int]
     pack: Callable[..., bytes]
-    pointers: tuple[tuple[int, int], ...]
+    pointers: tuple[tuple[int, int, int], ...]
     error: int | None
 
 
@@ -51,13 +52,22 @@ class Bound:
     def __init__(
         self, kernel: CpuKernel, operands: Mapping[str, Array], outputs: Sequence[Result],
         workspaces: Sequence[Result], tables: Mapping[str, Array], extents: Mapping[str, int],
+        parts: Mapping[str, tuple[str, str]],
     ) -> None:  # fmt: skip
+        """`parts`: the names under which kernels know the parts of complex arrays."""
         self._kernel, self._tables = kernel, dict(tables)
         self._results = (*outputs, *workspaces)
         self._outputs = len(outputs)
         every = {**operands, **tables}
         every.update((item.name, np.empty(item.shape, item.dtype)) for item in self._results)
-        places = {name: n for n, name in enumerate([*operands, *(r.name for r in self._results)])}
+        order = [*operands, *(item.name for item in self._results)]
+        places = {name: (n, 0) for n, name in enumerate(order)}
+        for name, (re, im) in parts.items():
+            if name in places:
+                whole: Any = every[name]
+                every[re], every[im] = whole.real, whole.imag
+                place = places[name][0]
+                places[re], places[im] = (place, 0), (place, every[re].itemsize)
         self._steps = [
             _step(function, entry.slots, blocks(entry, extents), every, extents, places)
             for entry, function in zip(kernel.entries, kernel.functions, strict=True)
@@ -78,8 +88,8 @@ class Bound:
         failed = ctypes.c_int64(0)
         for step in self._steps:
             slots = step.template.copy()
-            for slot, place in step.pointers:
-                slots[slot] = addresses[place]
+            for slot, place, offset in step.pointers:
+                slots[slot] = addresses[place] + offset
             if step.error is not None:
                 slots[step.error] = ctypes.addressof(failed)
             step.function(step.pack(*slots), 0, step.blocks)
@@ -88,12 +98,13 @@ class Bound:
 
 def _step(
     function: Callable[[object, int, int], None], slots: Sequence[Slot], count: int,
-    arrays: Mapping[str, Array], extents: Mapping[str, int], places: Mapping[str, int],
+    arrays: Mapping[str, Array], extents: Mapping[str, int],
+    places: Mapping[str, tuple[int, int]],
 ) -> _Step:  # fmt: skip
     nowhere = np.zeros(1, np.int64)
     values = [argument(slot, arrays, extents, nowhere) % (1 << 64) for slot in slots]
     pointers = tuple(
-        (number, places[slot.name])
+        (number, *places[slot.name])
         for number, slot in enumerate(slots)
         if slot.kind == "pointer" and slot.name in places and arrays[slot.name].size
     )

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
 from tensorc.ir.launch import Launch
+from tensorc.ir.parts import part_names
 from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.tensor import Program, Tensor
 from tensorc.runtime.cpu import CpuKernel
@@ -115,7 +116,8 @@ class Compiled:
         workspaces = [fresh(tensor) for tensor in self.launch.workspaces]
         tables = table_arrays(self.program)
         every = self.every_extent(extents)
-        bound = Bound(self.kernel, arrays, outputs, workspaces, tables, every)
+        parts = part_names(self.program)
+        bound = Bound(self.kernel, arrays, outputs, workspaces, tables, every, parts)
         names = list(arrays)
 
         def call(operands: Sequence[Array], into: Sequence[Array] = ()) -> list[Array]:

@@ -1,4 +1,4 @@
-"""What kernels read and store: f8, shapes made of `const` integers; complex they refuse."""
+"""What kernels read and store: f8, shapes made of `const` integers, complex numbers."""
 
 from __future__ import annotations
 
@@ -50,16 +50,21 @@ def test_f8_reads_exactly_and_rounds_once(device: str, dtype: DType) -> None:
         assert np.isnan(got.astype(np.float32)[np.isnan(x)]).all()
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_complex_arithmetic_is_refused_and_copies_are_not(device: str) -> None:
-    x = np.array([1 + 2j, 3 - 1j], np.complex64)
-    (square,) = tc.loads("op square(x: complex64[i]) -> y: complex64[i]\n  y[i] = x[i] * x[i]\n")
-    with pytest.raises(tc.Unavailable, match="complex"):
-        square.on(device)(x)
-    np.testing.assert_array_equal(square.on("interpreter")(x), x * x)
-    with pytest.raises(tc.Unavailable, match="complex"):
-        tc.einsum("i,i->", x, x)
-    np.testing.assert_array_equal(tc.einsum("ij->ji", x[None]), x[:, None])
+@pytest.mark.parametrize("kind", ["complex64", "complex128"])
+def test_complex_products_in_the_emulator(kind: str) -> None:
+    need("cxx")
+    (product,) = tc.loads(
+        f"op product(A: {kind}[m, k], B: {kind}[k, n], s: {kind}) -> C: {kind}[n, m], r: f64[m]\n"
+        "  C[n, m] = s * sum[k](A[m, k] * conj(B[k, n]))\n"
+        "  r[m] = sum[k](abs(A[m, k]) * k)\n"
+    )
+    rng = np.random.default_rng(1)
+    parts = rng.integers(-9, 9, (4, 7, 7))
+    a = (parts[0] + 1j * parts[1]).astype(kind)[::-1, 2:]
+    b = (parts[2] + 1j * parts[3]).astype(kind).T[:5]
+    c, r = product.on("emulator")(a, b, 2 - 1j)
+    np.testing.assert_array_equal(c, ((2 - 1j) * (a @ b.conj())).T)
+    np.testing.assert_allclose(r, abs(a.astype(complex)) @ np.arange(5), 1e-6)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -1,0 +1,122 @@
+"""Functions of complex numbers as formulas on their parts.
+
+Divisions and moduli scale by the larger part, so that they overflow only where the result does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from tensorc.ir.dtypes import INTEGER, REAL
+from tensorc.ir.functions import FUNCTIONS
+from tensorc.ir.tensor import Apply, Expr, Literal, Select
+
+Pair = tuple[Expr, Expr]  # real and imaginary part
+Formula = Callable[[Pair, Pair], Pair]  # of one argument: given twice
+
+
+def literal(value: int) -> Expr:
+    """A whole number."""
+    return Literal(Fraction(value), INTEGER)
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """A function of the language's table."""
+    return Apply(FUNCTIONS[name], args)
+
+
+def both(function: Callable[[Expr, Expr], Expr], a: Pair, b: Pair) -> Pair:
+    """Part by part."""
+    return function(a[0], b[0]), function(a[1], b[1])
+
+
+_HALF = Literal(Fraction(1, 2), REAL)
+_INF = Literal("inf", REAL)
+
+
+def _mul(a: Pair, b: Pair) -> Pair:
+    re = call("sub", call("mul", a[0], b[0]), call("mul", a[1], b[1]))
+    return re, call("add", call("mul", a[0], b[1]), call("mul", a[1], b[0]))
+
+
+def _div(a: Pair, b: Pair) -> Pair:
+    """Smith's method: with r the ratio of the divisor's parts, the smaller over the larger."""
+    (ar, ai), (br, bi) = a, b
+    wide = call("ge", call("abs", br), call("abs", bi))
+    large, small = Select(wide, br, bi), Select(wide, bi, br)
+    nothing = call("eq", large, literal(0))
+    r = Select(nothing, literal(0), call("div", small, Select(nothing, literal(1), large)))
+    scale = call("add", large, call("mul", small, r))
+    by = Select(nothing, call("abs", large), scale)
+    # (ar + ai r) and (ai - ar r) where the real part is larger; (ar r + ai), (ai r - ar) else.
+    re = Select(wide, call("add", ar, call("mul", ai, r)), call("add", call("mul", ar, r), ai))
+    im = Select(wide, call("sub", ai, call("mul", ar, r)), call("sub", call("mul", ai, r), ar))
+    return call("div", re, by), call("div", im, by)
+
+
+def modulus(a: Pair) -> Expr:
+    """|a| = m sqrt(1 + (n / m)^2), m and n the larger and the smaller part; infinite if one is."""
+    re, im = call("abs", a[0]), call("abs", a[1])
+    m, n = call("max", re, im), call("min", re, im)
+    ratio = call("div", n, Select(call("eq", m, literal(0)), literal(1), m))
+    length = call("mul", m, call("sqrt", call("add", literal(1), call("mul", ratio, ratio))))
+    infinite = call("or", call("isinf", re), call("isinf", im))
+    return Select(infinite, _INF, length)
+
+
+def _exp(a: Pair, _: Pair) -> Pair:
+    """e^re (cos im + i sin im); without an imaginary part, none in the result."""
+    size = call("exp", a[0])
+    none = call("eq", a[1], literal(0))
+    re = Select(none, size, call("mul", size, call("cos", a[1])))
+    return re, Select(none, a[1], call("mul", size, call("sin", a[1])))
+
+
+def _sqrt(a: Pair, _: Pair) -> Pair:
+    """With t = sqrt((|re| + |a|) / 2): (t, im / 2t) right of the imaginary axis, else the other
+    way round with the sign of im."""
+    re, im = a
+    t = call("sqrt", call("mul", _HALF, call("add", call("abs", re), modulus(a))))
+    zero = call("eq", t, literal(0))
+    other = call("div", im, call("mul", literal(2), Select(zero, literal(1), t)))
+    right = call("ge", re, literal(0))
+    signed = Select(call("lt", im, literal(0)), call("neg", t), t)
+    return (
+        Select(zero, literal(0), Select(right, t, call("abs", other))),
+        Select(zero, im, Select(right, other, signed)),
+    )
+
+
+def _hyperbolic(b: Expr) -> tuple[Expr, Expr]:
+    """(cosh b, sinh b)."""
+    minus = call("neg", b)
+    cosh = call("mul", _HALF, call("add", call("exp", b), call("exp", minus)))
+    return cosh, call("mul", _HALF, call("sub", call("expm1", b), call("expm1", minus)))
+
+
+def _sin(a: Pair, _: Pair) -> Pair:
+    """sin re cosh im + i cos re sinh im."""
+    cosh, sinh = _hyperbolic(a[1])
+    return call("mul", call("sin", a[0]), cosh), call("mul", call("cos", a[0]), sinh)
+
+
+def _cos(a: Pair, _: Pair) -> Pair:
+    """cos re cosh im - i sin re sinh im."""
+    cosh, sinh = _hyperbolic(a[1])
+    return call("mul", call("cos", a[0]), cosh), call("neg", call("mul", call("sin", a[0]), sinh))
+
+
+FORMULAS: Mapping[str, Formula] = {
+    "add": lambda a, b: both(lambda x, y: call("add", x, y), a, b),
+    "sub": lambda a, b: both(lambda x, y: call("sub", x, y), a, b),
+    "neg": lambda a, _: (call("neg", a[0]), call("neg", a[1])),
+    "conj": lambda a, _: (a[0], call("neg", a[1])),
+    "mul": _mul,
+    "div": _div,
+    "abs": lambda a, _: (modulus(a), literal(0)),
+    "exp": _exp,
+    "sqrt": _sqrt,
+    "sin": _sin,
+    "cos": _cos,
+}

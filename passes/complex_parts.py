@@ -1,0 +1,225 @@
+"""Complex numbers as pairs of reals: afterwards no tensor and no expression is complex.
+
+    y[i] = x[i] * w          with complex64 x, w, y
+    y_re[i] = x_re[i] * w_re - x_im[i] * w_im
+    y_im[i] = x_re[i] * w_im + x_im[i] * w_re
+
+A real operand counts as a complex one with imaginary part 0, so infinities and NaN spread as in
+NumPy. Not supported, told by Unavailable: `log`, `prod`, `bitcast`, tables, and powers other than
+small whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from tensorc.errors import Unavailable
+from tensorc.ir.dtypes import BOOL, REAL
+from tensorc.ir.functions import FUNCTIONS, MEAN, SUM
+from tensorc.ir.node import Node, postorder
+from tensorc.ir.parts import part_names, part_type, tensors
+from tensorc.ir.tensor import (
+    Apply,
+    Bitcast,
+    Cast,
+    Check,
+    Declaration,
+    Equation,
+    Expr,
+    Literal,
+    Program,
+    Read,
+    Reduce,
+    Round,
+    Select,
+    Table,
+    Tensor,
+    value_type,
+)
+from tensorc.passes.complex_functions import FORMULAS, Pair, both, call, literal
+
+ZERO = literal(0)
+MOST_POWER = 8
+
+
+def complex_parts(program: Program) -> Program:
+    """The program on parts; the same object if nothing in it is complex."""
+    if not _has_complex(program):
+        return program
+    return _Parts(program).program()
+
+
+def _has_complex(program: Program) -> bool:
+    bodies = [equation.body for equation in program.equations]
+    return any(tensor.dtype.complex for tensor in tensors(program)) or any(
+        value_type(item).complex for item in postorder(bodies) if isinstance(item, Expr)
+    )
+
+
+class _Parts:
+    """The parts of tensors and expressions of one program, each made once."""
+
+    def __init__(self, source: Program) -> None:
+        self.source = source
+        self.names = part_names(source)
+        self.pairs: dict[Expr, Pair] = {}
+        self.reals: dict[Expr, Expr] = {}
+
+    def program(self) -> Program:
+        source = self.source
+        return replace(
+            source,
+            parameters=tuple(d for item in source.parameters for d in self.declarations(item)),
+            outputs=tuple(d for item in source.outputs for d in self.declarations(item)),
+            equations=tuple(e for item in source.equations for e in self.equation(item)),
+            tables=tuple(t for item in source.tables for t in self.table(item)),
+            checks=tuple(c for item in source.checks for c in self.check(item)),
+            conditions=(),  # decided for the sizes at hand, and of no use to later passes
+        )
+
+    def tensors(self, tensor: Tensor) -> tuple[Tensor, ...]:
+        if not tensor.dtype.complex:
+            return (tensor,)
+        kind = part_type(tensor.dtype)
+        return tuple(Tensor(name, kind, tensor.shape) for name in self.names[tensor.name])
+
+    def declarations(self, item: Declaration) -> list[Declaration]:
+        return [replace(item, tensor=tensor) for tensor in self.tensors(item.tensor)]
+
+    def equation(self, item: Equation) -> list[Equation]:
+        made = self.tensors(item.tensor)
+        bodies = self.pair(item.body) if len(made) == 2 else (self.real(item.body),)
+        return [
+            replace(item, tensor=tensor, body=body)
+            for tensor, body in zip(made, bodies, strict=True)
+        ]
+
+    def table(self, item: Table) -> list[Table]:
+        if item.tensor.dtype.complex:
+            raise Unavailable(_said("a table of complex numbers"))
+        return [item]
+
+    def check(self, item: Check) -> list[Check]:
+        reads = self.pair(item.read) if item.read.tensor.dtype.complex else (self.real(item.read),)
+        return [replace(item, read=read) for read in reads if isinstance(read, Read)]
+
+    def pair(self, item: Expr) -> Pair:
+        """The parts of an expression; a real one has the imaginary part 0."""
+        if not value_type(item).complex:
+            return self.real(item), ZERO
+        if item not in self.pairs:
+            self.pairs[item] = self.split(item)
+        return self.pairs[item]
+
+    def split(self, item: Expr) -> Pair:
+        match item:
+            case Literal(value, _):
+                return ZERO, Literal(value, REAL)
+            case Read(tensor, subscripts):
+                places = tuple(self.real(part) for part in subscripts)
+                re, im = self.tensors(tensor)
+                return Read(re, places), Read(im, places)
+            case Select(condition, yes, no):
+                test = self.real(condition)
+                return both(lambda a, b: Select(test, a, b), self.pair(yes), self.pair(no))
+            case Cast(dtype, arg):
+                kind = part_type(dtype)
+                re, im = self.pair(arg)
+                return Cast(kind, re), Cast(kind, im)
+            case Round(dtype, arg):
+                kind = part_type(dtype)
+                re, im = self.pair(arg)
+                return Round(kind, re), Round(kind, im)
+            case Reduce():
+                return self.reduction(item)
+            case Apply(function, args):
+                return self.function(function.name, args)
+            case _:
+                raise Unavailable(_said(f"{type(item).__name__.lower()} of complex numbers"))
+
+    def reduction(self, item: Reduce) -> Pair:
+        if item.reducer not in (SUM, MEAN):
+            raise Unavailable(_said(f"{item.reducer} of complex numbers"))
+        where = None if item.where is None else self.real(item.where)
+        kind = None if item.dtype is None else part_type(item.dtype)
+        re, im = self.pair(item.body)
+        return (
+            Reduce(item.reducer, item.indices, re, where, kind),
+            Reduce(item.reducer, item.indices, im, where, kind),
+        )
+
+    def function(self, name: str, args: Sequence[Expr]) -> Pair:
+        if name == "pow":
+            return self.power(args[0], args[1])
+        formula = FORMULAS.get(name)
+        if formula is None:
+            raise Unavailable(_said(f"{name} of complex numbers"))
+        first, *others = [self.pair(arg) for arg in args]
+        if not others:
+            return formula(first, first)
+        for other in others:
+            first = formula(first, other)
+        return first
+
+    def power(self, base: Expr, exponent: Expr) -> Pair:
+        """A whole power as products, from the left."""
+        value = exponent.value if isinstance(exponent, Literal) else None
+        whole = isinstance(value, Fraction) and value.denominator == 1 and 1 <= value <= MOST_POWER
+        if not isinstance(value, Fraction) or not whole:
+            raise Unavailable(_said(f"a power of complex numbers other than 1 to {MOST_POWER}"))
+        factor = self.pair(base)
+        total = factor
+        for _ in range(int(value) - 1):
+            total = FORMULAS["mul"](total, factor)
+        return total
+
+    def real(self, item: Expr) -> Expr:
+        """An expression that is not complex, with everything complex in it replaced."""
+        if item not in self.reals:
+            self.reals[item] = self.without(item)
+        return self.reals[item]
+
+    def without(self, item: Expr) -> Expr:
+        match item:
+            case Apply(function, args) if any(value_type(arg).complex for arg in args):
+                return self.from_pairs(function.name, [self.pair(arg) for arg in args])
+            case Cast(dtype, arg) if value_type(arg).complex:
+                re, im = self.pair(arg)
+                if dtype is BOOL:
+                    return call("or", call("ne", re, ZERO), call("ne", im, ZERO))
+                return Cast(dtype, re)
+            case Bitcast(_, arg) if value_type(arg).complex:
+                raise Unavailable(_said("bitcast of complex numbers"))
+            case _:
+                return self.rebuilt(item)
+
+    def rebuilt(self, item: Expr) -> Expr:
+        from tensorc.ir.node import rebuild
+
+        def changed(child: Node) -> Node:
+            return self.real(child) if isinstance(child, Expr) else child
+
+        return rebuild(item, changed)
+
+    def from_pairs(self, name: str, args: Sequence[Pair]) -> Expr:
+        """Real values of complex arguments."""
+        made: dict[str, Callable[[], Expr]] = {
+            "real": lambda: args[0][0],
+            "imag": lambda: args[0][1],
+            "abs": lambda: FORMULAS["abs"](args[0], args[0])[0],
+            "eq": lambda: call("and", *both(_function("eq"), args[0], args[1])),
+            "ne": lambda: call("or", *both(_function("ne"), args[0], args[1])),
+        }
+        if name not in made:
+            raise Unavailable(_said(f"{name} of complex numbers"))
+        return made[name]()
+
+
+def _function(name: str) -> Callable[[Expr, Expr], Expr]:
+    return lambda a, b: Apply(FUNCTIONS[name], (a, b))
+
+
+def _said(what: str) -> str:
+    return f"{what} is not compiled in this version; .on('interpreter') computes it"

@@ -1,0 +1,143 @@
+"""Complex numbers on the CPU against the interpreter: every function, every layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import tensorc as tc
+from tensorc.compiler import Request, cpu_target, prepare, run_passes
+from tensorc.ir.interpret_tensor import interpret
+from tensorc.lang import read
+from tensorc.passes.complex_parts import complex_parts
+
+Array = npt.NDArray[Any]
+BODIES = {
+    "add": "x[n] + y[n]", "sub": "x[n] - y[n]", "mul": "x[n] * y[n]", "div": "x[n] / y[n]",
+    "three factors": "x[n] * y[n] * x[n]", "neg": "-x[n]", "conj": "conj(x[n])",
+    "real factor": "x[n] * r[n]", "over a real": "x[n] / r[n]", "integer": "x[n] * k[n] + k[n]",
+    "a literal": "x[n] * (2 + 3j) - 1j", "exp": "exp(x[n])", "sqrt": "sqrt(x[n])",
+    "sin": "sin(x[n])", "cos": "cos(x[n])", "square": "x[n] ** 2", "fifth power": "x[n] ** 5",
+    "select": "select(x[n] == y[n], x[n] + 1, y[n])", "of a real": "TYPE(r[n]) + x[n]",
+    "there and back": "TYPE(complex64(x[n])) * 2",
+}  # fmt: skip
+REALS = {
+    "abs": "abs(x[n])", "real": "real(x[n] * y[n])", "imag": "imag(x[n] * y[n])",
+    "eq": "PART(x[n] == y[n])", "ne": "PART(x[n] != 0)", "cast to bool": "PART(bool(x[n]))",
+}  # fmt: skip
+
+
+def drawn(size: int, dtype: str) -> dict[str, Array]:
+    """Complex arrays with zeros and equal elements among them, real and integer ones."""
+    generator = np.random.default_rng(size)
+    parts = [generator.standard_normal(size) for _ in range(5)]
+    x, y = parts[0] + 1j * parts[1], parts[2] + 1j * parts[3]
+    x[::7], x[1::11], x[2::13] = y[::7], x[1::11].real, 1j * x[2::13].imag
+    if size > 20:
+        x[20] = 0
+    kind = np.dtype(dtype)
+    real = np.dtype(f"f{kind.itemsize // 2}")
+    r = (np.abs(parts[4]) + 0.5).astype(real)
+    k = generator.integers(-4, 5, size).astype(np.int32)
+    return {"x": x.astype(kind), "y": y.astype(kind), "r": r, "k": k}
+
+
+def program_text(body: str, dtype: str, result: str) -> str:
+    part = {"complex64": "f32", "complex128": "f64"}[dtype]
+    body = body.replace("TYPE", dtype).replace("PART", part)
+    given = f"x: {dtype}[n], y: {dtype}[n], r: {part}[n], k: i32[n]"
+    return f"op f({given}) -> z: {result.replace('PART', part)}[n]\n  z[n] = {body}\n"
+
+
+def check(text: str, arrays: dict[str, Array], sizes: tuple[int, ...] = ()) -> None:
+    (program,) = read(text)
+    used = {item.tensor.name for item in program.parameters}
+    call = prepare(program, {name: array for name, array in arrays.items() if name in used})
+    got = call.compiled().run(call.arrays, call.extents)
+    want = interpret(program, call.arrays, call.extents)
+    for name, array in got.items():
+        rtol = 3e-6 if array.dtype.itemsize // (1 + (array.dtype.kind == "c")) == 4 else 1e-14
+        scale = np.maximum(np.abs(want[name]), 1e-2)
+        assert np.all(np.abs(array - want[name]) <= 8 * rtol * scale), text
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_every_function(dtype: str) -> None:
+    arrays = drawn(37, dtype)
+    for body in BODIES.values():
+        check(program_text(body, dtype, dtype), arrays)
+    for body in REALS.values():
+        check(program_text(body, dtype, "PART"), arrays)
+
+
+def test_reductions_intermediates_and_layouts() -> None:
+    text = (
+        "op f(A: complex64[m, k], B: complex64[k, n], w: f32[n]) -> C: complex64[m, n],"
+        " s: complex64[m], t: complex64\n"
+        "  p[m, n] = sum[k](A[m, k] * conj(B[k, n]) where k <= m + 1)\n"
+        "  C[m, n] = p[m, n] * w[n]\n  s[m] = mean[n](p[m, n])\n  t = sum[m, n](p[m, n])\n"
+    )
+    generator = np.random.default_rng(3)
+
+    def matrix(*shape: int) -> Array:
+        parts = generator.standard_normal((2, *shape))
+        return (parts[0] + 1j * parts[1]).astype(np.complex64)
+
+    w = generator.standard_normal(19).astype(np.float32)
+    A, B = matrix(5, 17), matrix(17, 19)
+    for a, b in [(A, B), (np.asfortranarray(A), B[:, ::-1]), (matrix(17, 5).T, B), (A[:0], B)]:
+        check(text, {"A": a, "B": b, "w": w})
+    out = [np.zeros((5, 19), np.complex64), np.zeros(5, np.complex64), np.zeros((), np.complex64)]
+    f = tc.loads(text).f
+    f.into(*out)(A, B, w)
+    for array, want in zip(out, f(A, B, w), strict=True):
+        np.testing.assert_array_equal(array, want)
+
+
+def test_gathered_elements_are_checked() -> None:
+    f = tc.loads("op f(x: complex64[n], i: i32[m]) -> y: complex64[m]\n  y[m] = x[i[m]]\n").f
+    x = np.array([1, 2j], np.complex64)
+    assert f(x, np.array([1, 0, 1], np.int32)).tolist() == [2j, 1, 2j]
+    with pytest.raises(tc.OutOfRange):
+        f(x, np.array([2], np.int32))
+
+
+def test_einsum_of_complex_arrays() -> None:
+    x = np.arange(12).reshape(3, 4) * (1 + 2j)
+    np.testing.assert_array_equal(tc.einsum("ij,kj->ik", x, x), np.einsum("ij,kj->ik", x, x))
+    y = tc.einsum("ij,j->i", x.astype(np.complex64), np.ones(4, np.float32))
+    np.testing.assert_allclose(y, x.sum(1), rtol=1e-6)
+    assert y.dtype == np.complex64
+
+
+def test_division_does_not_overflow_on_the_way() -> None:
+    f = tc.loads(
+        "op f(x: complex64[n], y: complex64[n]) -> z: complex64[n]\n  z[n] = x[n] / y[n]\n"
+    ).f
+    large = np.array([1e30 + 1e30j, 1e-30 + 1e-30j, 3e38], np.complex64)
+    np.testing.assert_allclose(f(large, large), np.ones(3), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::tensorc.NotationWarning")
+@pytest.mark.parametrize("body", ["log(x[n])", "x[n] ** y[n]", "prod[n](x[n]) + x[n]"])
+def test_what_is_missing_is_said(body: str) -> None:
+    arrays = drawn(5, "complex64")
+    op = tc.loads(program_text(body, "complex64", "complex64")).f
+    with pytest.raises(tc.Unavailable, match="interpreter"):
+        op(*arrays.values())
+    assert op.on("interpreter")(*arrays.values()).dtype == np.complex64
+
+
+def test_real_programs_stay_as_they_are() -> None:
+    (program,) = read("op f(x: f32[n]) -> y: f32[n]\n  y[n] = x[n] * 2\n")
+    assert complex_parts(program) is program
+
+
+def test_no_complex_number_is_left() -> None:
+    (program,) = read("op f(x: complex64[n]) -> y: complex64[n]\n  y[n] = x[n] * 1j\n")
+    made = complex_parts(program)
+    assert [item.tensor.name for item in made.parameters] == ["x_re", "x_im"]
+    assert run_passes(program, Request(cpu_target(), {}))

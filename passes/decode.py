@@ -86,10 +86,13 @@ class _Decoder:
     encoded: Encoded
     roots: list[Term]
     cuts: dict[Term, _Body] = field(default_factory=dict[Term, _Body])
-    gathers: dict[Read, Read] = field(default_factory=dict[Read, Read])
+    rows: dict[str, list[tuple[Read, int]]] = field(
+        default_factory=dict[str, list[tuple[Read, int]]]
+    )
 
     def __post_init__(self) -> None:
-        self.free_of = self.encoded.facts().free
+        self.depth = 0  # reductions around what is being written
+        self.free_of = self.encoded.free()
         self.extents = self.encoded.extents
         program = self.encoded.program
         named = (*program.parameters, *program.outputs, *program.tables)
@@ -151,6 +154,8 @@ class _Decoder:
             for part in children(term):
                 assert isinstance(part, Term)
                 stack.append((part, inner, False))
+                if isinstance(term, Gather) and part is term.arg and not isinstance(part, Leaf):
+                    yield part, True
                 if isinstance(term, Mul) and inner and self.repeated(part, left | inner):
                     yield part, True
 
@@ -179,10 +184,11 @@ class _Decoder:
                 stack.extend(children(item))
 
     def cut(self, term: Term, user: tuple[str, ...]) -> bool:
-        """Give a term a name, its indices in the order of its `user`; False if it may have none."""
+        """Give a term a name; False if it may have none. Its indices are in the order of its
+        `user`, whose last one stays last, so that both walk neighbours."""
         if term in self.cuts or isinstance(term, Leaf | Yes):
             return False
-        order = [*user, *self.order]
+        order = [*user[:-1], *(name for name in self.order if name not in user[-1:]), *user[-1:]]
         indices = tuple(sorted(self.free(term), key=order.index))
         dtype = BY_NAME[term.dtype] if isinstance(term, Rounded) else self.encoded.dtype
         shape = tuple(self.extents[index] for index in indices)
@@ -239,8 +245,12 @@ class _Decoder:
                 return self.product(factor, args)
             case Add(args):
                 return self.total(args)
+            case Fold(_, (), _, body):  # over nothing
+                return self.expr(body, None)
             case Fold(kind, indices, where, body):
+                self.depth += 1
                 inside = self.strong(self.expr(body, None))
+                self.depth -= 1
                 condition = None if where is YES else self.expr(where, None)
                 return Reduce(_REDUCERS[kind], indices, inside, condition, None)
             case Some(indices, where):
@@ -283,6 +293,9 @@ class _Decoder:
             (under if weak else below).append(value) if divides else (
                 number if weak else above
             ).append(value)
+        if self.depth and above:  # a loop's divisor is inverted before the loop
+            above += [call("div", integer(1), item) for item in below]
+            below = []
         scale = _constant(factor, number, under, bool(above))
         return _quotient(above, scale, below)
 
@@ -303,16 +316,25 @@ class _Decoder:
         return value
 
     def row(self, index: str, at: Expr, arg: Term) -> Expr:
-        """`arg` at a row: the read itself, or a read of a tensor of all rows."""
-        if isinstance(arg, Leaf):
-            old = self.encoded.leaves[arg.name]
-            assert isinstance(old, Read)
-            subscripts = tuple(
+        """`arg` at a row: the read itself, or a read of the tensor of all rows."""
+        if arg in self.cuts:
+            body = self.cuts[arg]
+            found = Read(
+                body.tensor, tuple(at if name == index else Position(name) for name in body.indices)
+            )
+            if index in body.indices:
+                self.rows.setdefault(index, []).append((found, body.indices.index(index)))
+            return found
+        assert isinstance(arg, Leaf)
+        old = self.encoded.leaves[arg.name]
+        assert isinstance(old, Read)
+        return Read(
+            old.tensor,
+            tuple(
                 at if isinstance(sub, Position) and sub.index == index else sub
                 for sub in old.subscripts
-            )
-            return Read(old.tensor, subscripts)
-        raise Lost("a gather of a computed row")
+            ),
+        )
 
     # checks
 
@@ -325,21 +347,51 @@ class _Decoder:
         }
         for check in self.encoded.program.checks:
             forms = {check.read} | self.encoded.reads.get(check.read, set())
-            found = sorted(forms & present, key=repr)
-            if not found:
-                raise Lost(f"the check of {check.read.tensor.name}")
-            yield from (replace(check, read=read) for read in found)
+            found = [(read, check.axis) for read in sorted(forms & present, key=repr)]
+            found += self.gathered_checks(check, present)
+            if not found and not self.always_inside(check):
+                raise Lost(f"a check of {check.read.tensor.name}")
+            yield from (replace(check, read=read, axis=axis) for read, axis in found)
+
+    def always_inside(self, check: Check) -> bool:
+        """Whether the checked subscript permutes the positions of its dimension."""
+        return any(
+            (check.read, check.axis) in self.encoded.gathers[index]
+            for index in self.encoded.permuted
+        )
+
+    def gathered_checks(self, check: Check, present: set[Read]) -> list[tuple[Read, int]]:
+        """Reads at the checked position: of rows that now stand for the checked read's."""
+        indices = [
+            index
+            for index, origins in self.encoded.gathers.items()
+            if (check.read, check.axis) in origins
+        ]
+        rows = [row for index in indices for row in self.rows.get(index, [])]
+        return [(read, axis) for read, axis in dict.fromkeys(rows) if read in present]
 
 
 def _constant(factor: Fraction, above: list[Expr], below: list[Expr], data: bool) -> Expr | None:
     """factor * above / below as one exact expression; None for 1, if there is data to stand."""
+    if not above and not below and factor.denominator in _SHORT:
+        return None if factor == 1 and data else _number(factor)
     top = [*above]
     if abs(factor.numerator) != 1 or not top and (not data or below):
-        top = [integer(abs(factor.numerator)), *top]
-    bottom = [*below] + ([integer(factor.denominator)] if factor.denominator != 1 else [])
+        top = [_number(abs(Fraction(factor.numerator))), *top]
+    bottom = [*below] + ([_number(Fraction(factor.denominator))] if factor.denominator != 1 else [])
     if not top:
         return None if factor > 0 and not bottom else _signed(integer(1), bottom, factor < 0)
     return _signed(_joined("mul", top), bottom, factor < 0)
+
+
+_SHORT = frozenset(2**n for n in range(11))  # denominators of numbers with a short decimal form
+
+
+def _number(value: Fraction) -> Literal | Apply:
+    """A number with a short decimal form."""
+    exact = value.denominator == 1 and abs(value) < 1 << 31
+    made = integer(abs(value.numerator)) if exact else Literal(abs(value), REAL)
+    return call("neg", made) if value < 0 else made
 
 
 def _signed(value: Expr, bottom: list[Expr], negative: bool) -> Expr:

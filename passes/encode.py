@@ -40,7 +40,7 @@ from tensorc.ir.tensor import (
 )
 from tensorc.passes.egraph import Facts
 from tensorc.passes.exponentials import arguments
-from tensorc.passes.openings import alike, openable, shifts
+from tensorc.passes.openings import alike, gathered_axis, openable, shifts
 from tensorc.passes.renaming import Names, renamed
 from tensorc.passes.terms import (
     YES,
@@ -67,7 +67,8 @@ LOG2E = Leaf("log2(e)")
 class Encoded:
     """A program's equations as terms, with what the leaves are. `kept`: equations that stand as
     they are; `extents`: those of indices, gathered ones included; `reads`: forms that reads took;
-    `gathers`: the read that a gathered row stands for, by index name."""
+    `gathers`: the reads that a gathered row stands for, by index name; `permuted`: those of which
+    every row is picked once."""
 
     program: Program
     dtype: DType
@@ -75,11 +76,17 @@ class Encoded:
     leaves: dict[str, Expr] = field(default_factory=dict[str, Expr])
     constants: set[str] = field(default_factory=set[str])
     permutations: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    permuted: set[str] = field(default_factory=set[str])
     extents: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
     reads: dict[Read, set[Read]] = field(default_factory=dict[Read, set[Read]])
     gathers: dict[str, list[tuple[Read, int]]] = field(
         default_factory=dict[str, list[tuple[Read, int]]]
     )
+
+    def free(self) -> dict[str, frozenset[str]]:
+        """The free indices of all leaves, extents that rules bring in among them."""
+        extents = {f"|{name}|": frozenset[str]() for name in self.extents}
+        return {**extents, **self.facts().free}
 
     def facts(self) -> Facts:
         """What the e-graph is told of the leaves."""
@@ -89,12 +96,13 @@ class Encoded:
         return Facts({LOG2E.name: frozenset(), **free}, *known, arguments(terms))
 
 
-def encode(program: Program, sizes: Mapping[str, int]) -> Encoded:
+def encode(program: Program, sizes: Mapping[str, int], behind_guards: bool = False) -> Encoded:
     """A canonical program as terms. `sizes`: the extents of this compile, which decide whether a
-    constant is known to be positive. Unsuitable: leave the program alone."""
+    constant is known to be positive. `behind_guards`: look also behind guards that keep reads in
+    range, where terms are only compared. Unsuitable: leave the program alone."""
     kept: set[str] = set()
     while True:
-        made = _Encoder(program, sizes, kept).encoded()
+        made = _Encoder(program, sizes, kept, behind_guards).encoded()
         still = _names_in_leaves(made) - {item.tensor.name for item, _ in made.roots}
         if not still:
             return made
@@ -114,7 +122,10 @@ def _main_type(program: Program) -> DType:
 
 
 class _Encoder:
-    def __init__(self, program: Program, sizes: Mapping[str, int], kept: set[str]) -> None:
+    def __init__(
+        self, program: Program, sizes: Mapping[str, int], kept: set[str], behind_guards: bool
+    ) -> None:
+        self.behind_guards = behind_guards
         self.sizes = sizes
         self.made = Encoded(program, _main_type(program), extents=dict(program.extents))
         opened = (item for item in openable(program, self.made.dtype))
@@ -124,6 +135,8 @@ class _Encoder:
         self.memo: dict[tuple[Expr, tuple[tuple[str, str], ...]], Term] = {}
         self.known_in_range: dict[Read, bool] = {}
         self.tables = {item.tensor.name: item for item in program.tables}
+        named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
+        self.tensors = {item.tensor.name for item in named}
         self.rows: dict[str, tuple[Leaf, Polynomial]] = {}  # subscript, extent of gathered indices
 
     def encoded(self) -> Encoded:
@@ -154,14 +167,8 @@ class _Encoder:
         if value_type(expr) is not self.made.dtype:
             return self.leaf(expr, names)
         match expr:
-            case Read(tensor, subscripts) if tensor.name in self.opened:
-                equation = self.opened[tensor.name]
-                inner = {
-                    index: names[sub.index]
-                    for index, sub in zip(equation.indices, subscripts, strict=True)
-                    if isinstance(sub, Position)
-                }
-                return self.opened_body(equation.body, inner)
+            case Read(tensor, _) if tensor.name in self.opened:
+                return self.opened_read(expr, names)
             case Read():
                 return self.gathered(expr, names)
             case Apply():
@@ -213,7 +220,7 @@ class _Encoder:
     def protected(self, *exprs: Expr) -> bool:
         """Whether a guard may keep a read in these from leaving its tensor."""
         reads = (item for item in postorder(exprs) if isinstance(item, Read))
-        return not all(map(self.in_range, reads))
+        return not self.behind_guards and not all(map(self.in_range, reads))
 
     def in_range(self, read: Read) -> bool:
         """Whether a read is in range wherever its indices are, whatever guards say."""
@@ -291,18 +298,35 @@ class _Encoder:
 
     def gathered(self, expr: Read, names: Names) -> Term:
         """A row picked by data is the row, gathered; any other read is a leaf."""
-        data = [n for n, sub in enumerate(expr.subscripts) if _holds_data(sub)]
-        plain = [sub for sub in expr.subscripts if isinstance(sub, Position)]
-        if len(data) != 1 or len({*plain}) + 1 != len(expr.subscripts):
+        axis = gathered_axis(expr)
+        if axis is None:
             return self.leaf(expr, names)
-        axis = data[0]
         at = self.leaf(expr.subscripts[axis], names)
         index = self.gathered_index(expr, axis, at)
+        self.made.gathers.setdefault(index, []).append((expr, axis))
         subscripts = list(expr.subscripts)
         subscripts[axis] = Position(index)
-        self.made.gathers.setdefault(index, []).append((expr, axis))
         row = Read(expr.tensor, tuple(subscripts))
         return Gather(index, at, self.leaf(row, {**names, index: index}))
+
+    def opened_read(self, expr: Read, names: Names) -> Term:
+        """The body of a name under the indices that it is read with."""
+        equation = self.opened[expr.tensor.name]
+        inner = {
+            index: names[sub.index]
+            for index, sub in zip(equation.indices, expr.subscripts, strict=True)
+            if isinstance(sub, Position)
+        }
+        axis = gathered_axis(expr)
+        if axis is None:
+            return self.opened_body(equation.body, inner)
+        own = equation.indices[axis]
+        free = [name for name in self.alike[own] if name not in inner.values()]
+        index = free[0] if free else self.fresh(own)
+        at = self.leaf(expr.subscripts[axis], names)
+        self.note_permutation(at, index)
+        self.made.gathers.setdefault(index, []).append((expr, axis))
+        return Gather(index, at, self.opened_body(equation.body, {**inner, own: index}))
 
     def gathered_index(self, expr: Read, axis: int, at: Leaf) -> str:
         """The index of the rows: one for each subscript and extent."""
@@ -311,14 +335,19 @@ class _Encoder:
         for known, where in self.rows.items():
             if where == (at, size):
                 return known
-        while name in self.made.extents:
+        while name in self.made.extents or name in self.tensors:
             name += "_"
         self.made.extents[name] = size
         self.rows[name] = (at, size)
-        permuted = self.permuted(self.made.leaves[at.name])
-        if permuted is not None:
-            self.made.permutations.add((at.name, permuted))
+        self.note_permutation(at, name)
         return name
+
+    def note_permutation(self, at: Leaf, index: str) -> None:
+        """Tell the e-graph if `at` walks every position of `index` once."""
+        permuted = self.permuted(self.made.leaves[at.name])
+        if permuted is not None and self.made.extents[permuted] is self.made.extents[index]:
+            self.made.permutations.add((at.name, permuted))
+            self.made.permuted.add(index)
 
     def permuted(self, at: Expr) -> str | None:
         """The index that a read of a constant table permutes, or None."""
@@ -387,7 +416,3 @@ def _arithmetic(name: str, args: list[Term]) -> Term:
             for arg in args[1:]:
                 found = Call(name, (found, arg))
             return found
-
-
-def _holds_data(expr: Expr) -> bool:
-    return any(isinstance(item, Read) for item in postorder([expr]))

@@ -27,13 +27,14 @@ from tensorc.passes.exponentials import EXPONENTIALS
 
 def openable(program: Program, dtype: DType) -> Iterable[Equation]:
     """Names that stand for their bodies: no outputs, of the program's type, and read only under
-    distinct bare indices."""
+    distinct bare indices, but for one subscript that may hold data."""
     outputs = {item.tensor.name for item in program.outputs}
     plain = {item.tensor.name: True for item in program.equations}
     for item in postorder(equation.body for equation in program.equations):
         if isinstance(item, Read) and item.tensor.name in plain:
             names = {sub.index for sub in item.subscripts if isinstance(sub, Position)}
-            plain[item.tensor.name] &= len(names) == len(item.subscripts)
+            whole = len(names) == len(item.subscripts)
+            plain[item.tensor.name] &= whole or gathered_axis(item) is not None
     for equation in program.equations:
         body, tensor = equation.body, equation.tensor
         inside = body.arg if isinstance(body, Round) else body
@@ -107,3 +108,14 @@ def alike(program: Program) -> dict[str, list[str]]:
         name: [other for other in names if top(other) == top(name) and size[other] is size[name]]
         for name in names
     }
+
+
+def gathered_axis(read: Read) -> int | None:
+    """The one dimension that data pick a position of, the others under distinct bare indices."""
+    data = [number for number, sub in enumerate(read.subscripts) if _holds_data(sub)]
+    plain = {sub for sub in read.subscripts if isinstance(sub, Position)}
+    return data[0] if len(data) == 1 and len(plain) + 1 == len(read.subscripts) else None
+
+
+def _holds_data(expr: Expr) -> bool:
+    return any(isinstance(item, Read) for item in postorder([expr]))

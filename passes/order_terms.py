@@ -20,7 +20,7 @@ class _Orderer:
     """Sums of products of three or more factors as sums of products of two."""
 
     def __init__(self, encoded: Encoded, sizes: Mapping[str, int]) -> None:
-        self.free = {**encoded.facts().free}
+        self.free = encoded.free()
         self.constants = encoded.constants | {LOG2E.name}
         self.sizes = sizes
 

@@ -85,7 +85,7 @@ class _Pricer:
         """What the node itself costs, its arguments given."""
         names = self.free(number)
         match item.operator:
-            case "Leaf" | "Yes" | "Gat":
+            case "Leaf" | "Yes":
                 return 0
             case "Mul":
                 return costs.elementwise(names, self.product(item), self.sizes)

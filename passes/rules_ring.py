@@ -101,6 +101,21 @@ def _no_common_factor(chooser: Chooser) -> Term:
     return add([left, mul([any_leaf(chooser, "y"), any_leaf(chooser, "b")])])
 
 
+def _shared_pair(chooser: Chooser) -> Term:
+    pair = [leaf("a", "i", "k"), leaf("b", "k", "l")]
+    sums = [
+        fold("Sum", ["k", "l"], mul([*pair, any_leaf(chooser, name, ["l"], never="k")]))
+        for name in ("x", "y")
+    ]
+    return add([call("tanh", part) for part in sums])
+
+
+def _shared_alone(chooser: Chooser) -> Term:
+    one = [leaf("a", "i", "k"), leaf("b", "k", "l"), any_leaf(chooser, "x", ["k", "l"])]
+    other = [leaf("a", "i", "k"), leaf("c", "k", "l"), any_leaf(chooser, "y", ["l"])]
+    return add([call("tanh", fold("Sum", ["k", "l"], mul(args))) for args in (one, other)])
+
+
 def _sum_of_one(chooser: Chooser) -> Term:
     return Add((any_leaf(chooser, "x"),))
 
@@ -283,8 +298,25 @@ SUM_OF_SAME = Rule(
 )  # fmt: skip
 
 
+SHARE_PAIR = Rule(
+    "share-pair",
+    "sum_(I, K) a b x = sum_I x sum_K a b, where no index of K is free in x, and another sum "
+    "multiplies a by b",
+    Kind.REASSOCIATING,
+    "(= t (Sum I (Yes) m)) (= m (Mul q ms)) (= u (Sum J (Yes) n)) (= n (Mul r ns)) (!= m n) "
+    f"{member('a', 'ms')} {member('b', 'ms')} (!= a b) (= at_c (at ns a)) (= at_d (at ns b)) "
+    "(= rest (multiset-remove (multiset-remove ms a) b)) (> (multiset-length rest) 0) "
+    '(= fs (unstable-multiset-map (unstable-fn "free") rest)) '
+    "(= (multiset-length rest) (multiset-length fs)) (= fa (free a)) (= fb (free b)) "
+    '(= f (unstable-multiset-reduce (unstable-fn "set-union") (set-empty) fs)) '
+    "(= K (set-diff (set-intersect I (set-intersect fa fb)) f)) (> (set-length K) 0)",
+    f"(Sum (set-diff I K) (Yes) (Mul q (multiset-insert rest (Sum K (Yes) (Mul {ONE} "
+    "(multiset-of a b))))))",
+    _shared_pair, _shared_alone,
+)  # fmt: skip
+
 RULES = (
     BARE_PRODUCT, BARE_SUM, ABSORB_NUMBER, FLATTEN_PRODUCT, FLATTEN_SUM, PULL_NUMBER,
     PULL_FACTOR, MERGE_SUMS, OPEN_SUM, SUM_OF_SAME, SPLIT_SUMMAND, JOIN_SUMS, FACTOR,
-    FACTOR_NUMBER, COLLECT,
+    FACTOR_NUMBER, COLLECT, SHARE_PAIR,
 )  # fmt: skip

@@ -13,8 +13,9 @@ def _exp(chooser: Chooser) -> Term:
     return call("exp", scaled(chooser, any_leaf(chooser, "x")))
 
 
-def _tanh(chooser: Chooser) -> Term:
-    return call("tanh", any_leaf(chooser, "x"))
+def _weight(chooser: Chooser) -> Term:
+    scores = any_leaf(chooser, "x", ["k"])
+    return call("exp", scaled(chooser, add([scores, neg(fold("Max", ["k"], scores))])))
 
 
 def _two_exps(chooser: Chooser) -> Term:
@@ -67,10 +68,11 @@ def _shift_negated(chooser: Chooser) -> Term:
 
 
 EXP2 = Rule(
-    "exp2", "exp(x) = exp2(log2(e) x)", Kind.REASSOCIATING,
-    '(= t (F1 "exp" x))',
+    # The product's rounding error grows with |x|; where x <= 0 it is below exp(x)'s own.
+    "exp2", "exp(x) = exp2(log2(e) x), where x <= 0", Kind.REASSOCIATING,
+    '(= t (F1 "exp" x)) (= one (nonpos x))',
     f'(F1 "exp2" (Mul {ONE} (multiset-of (Leaf "{LOG2E}") x)))',
-    _exp, _tanh,
+    _weight, _exp,
     f'(set (free (Leaf "{LOG2E}")) (set-empty)) (set (constant (Leaf "{LOG2E}")) 1)',
 )  # fmt: skip
 

@@ -25,7 +25,7 @@ def _sum_of_exp2(chooser: Chooser) -> Term:
 
 SHIFT_EXP_SUM = Rule(
     "shift-exp-sum", "sum_I exp(x) = exp(m) sum_I exp(x - m), with m = shift(max_I x)", Kind.RANGE,
-    '(= t (Sum I c e)) (= e (F1 "exp" x))',
+    '(= t (Sum I c e)) (= e (F1 "exp" x)) (= one (sanctioned x))',
     f'(Mul {ONE} (multiset-of (F1 "exp" {_TOP}) (Sum I c (F1 "exp" '
     f"(Add (multiset-of x (Mul {MINUS} (multiset-of {_TOP}))))))))",
     _sum_of_exp, _sum_of_exp2,

@@ -44,12 +44,13 @@ def rewrite(
     rules: Sequence[Rule] | None = None,
     limits: Limits | None = None,
 ) -> Rewritten:
-    """The cheapest form of a canonical program that `rules` (by default those of `fast`) reach.
+    """The cheapest form of a canonical program that `rules` (by default those of `fast`, where one
+    might apply) reach.
 
     `extents`: the extents and `const` integers of this compile, by name; forms are compared at
     these sizes and are right at all others where no extent is 0.
     """
-    if not worth_encoding(program):
+    if rules is None and not worth_encoding(program):
         return Rewritten(program)
     known = {Symbol(name, kind): n for name, n in extents.items() for kind in _KINDS}
     try:
@@ -71,7 +72,7 @@ def _rewritten(
     from tensorc.passes.rules import FAST
 
     program, roots = encoded.program, [term for _, term in encoded.roots]
-    if not promising(roots):
+    if rules is None and not promising(roots):
         return Rewritten(program)
     if sum(1 for _ in postorder(roots)) > MOST_NODES:
         return Rewritten(program, f"not rewritten: more than {MOST_NODES} terms")

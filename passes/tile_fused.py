@@ -93,7 +93,7 @@ class _Emission:
 
     def kernel(self, item: PlannedKernel) -> Kernel:
         roots = [output.body for output in item.outputs]
-        self._reads_stay_inside(roots)
+        self.scopes.careful = self._careful(roots)
         grid, whole, late = self._grid(item)
         self.grid = tuple(block.index for block in grid)
         self.scopes.bound = {block.index: block.size for block in grid} | whole
@@ -150,20 +150,18 @@ class _Emission:
         once = tuple(index for index in self.grid if index not in output.indices)
         self.scopes.emit(Store(output.tensor, subscripts, value, None, once, VECTOR, ()))
 
-    def _reads_stay_inside(self, roots: Sequence[Expr]) -> None:
-        """Values are computed ahead of the conditions that select them, so every read must stay
-        inside its tensor without them."""
+    def _careful(self, roots: Sequence[Expr]) -> frozenset[Read]:
+        """Reads that may leave their tensor where the condition around them fails, so that they
+        are not computed ahead of it. A reduction under a condition is always computed ahead."""
         checked = {check.read for check in self.program.checks}
-        guarded = {
-            read
-            for node in postorder(roots)
-            for part in _guarded(node)
-            for read in postorder([part])
-            if isinstance(read, Read)
-        }
-        for read in guarded:
-            if read in checked or not self._inside(read):
-                raise Unfused(f"a read of {read.tensor.name} needs its condition")
+        parts = [part for node in postorder(roots) for part in _guarded(node)]
+        guarded = {n for part in parts for n in postorder([part]) if isinstance(n, Read)}
+        unsafe = {read for read in guarded if read in checked or not self._inside(read)}
+        for part in parts:
+            for item in needed([part], _nothing):
+                for read in unsafe & set(postorder([item])):
+                    raise Unfused(f"a reduction over {read.tensor.name} needs its condition")
+        return frozenset(unsafe)
 
     def _inside(self, read: Read) -> bool:
         if is_whole(read, self.extents):

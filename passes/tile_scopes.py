@@ -15,6 +15,7 @@ from tensorc.ir.node import postorder, rebuild
 from tensorc.ir.polynomial import Polynomial, polynomial
 from tensorc.ir.tensor import (
     Apply,
+    Cast,
     Expr,
     Literal,
     Read,
@@ -52,6 +53,7 @@ class Scopes:
         self.taken = {*taken}
         self.open_scopes = [_Scope()]
         self.bound: dict[str, int] = {}
+        self.careful: frozenset[Read] = frozenset()  # reads that keep their conditions around them
 
     @property
     def statements(self) -> tuple[Statement, ...]:
@@ -112,12 +114,18 @@ class Scopes:
             case Reduce():
                 raise Unfused(f"a {expr.reducer} is not where it can be computed")
             case Round(dtype, arg):
-                return self.let(self.flat(arg), dtype)
+                made = self.flat(arg)
+                return self.let(made, dtype) if self._movable(made) else Cast(dtype, made)
             case _:
                 made = rebuild(expr, lambda n: self.flat(n) if isinstance(n, Expr) else n)
                 costly = isinstance(made, Apply) and made.function.name in _COSTLY
-                moving = any(isinstance(n, Read | Value) for n in postorder([made]))
-                return self.let(made) if costly and moving else made
+                return self.let(made) if costly and self._movable(made) else made
+
+    def _movable(self, expr: Expr) -> bool:
+        """Whether an expression of data may be computed ahead of conditions around it."""
+        nodes = set(postorder([expr]))
+        data = any(isinstance(node, Read | Value) for node in nodes)
+        return data and not nodes & self.careful
 
     def let(self, expr: Expr, dtype: DType | None = None) -> Expr:
         """The value of an expression in a tile of its own."""

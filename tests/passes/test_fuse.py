@@ -83,8 +83,7 @@ def scaled(item: Node) -> Node:
 FORMS: dict[str, Callable[[str], Program]] = {
     "as written": program,
     "renamed": renamed,
-    "backwards": lambda text: changed(text, backwards),
-    "scaled": lambda text: changed(text, scaled),
+    "backwards, scaled": lambda text: changed(text, lambda item: scaled(backwards(item))),
 }
 
 
@@ -176,7 +175,7 @@ def test_what_has_no_sound_rule_takes_another_pass(name: str) -> None:
     compare(item, fused(item, sizes), sizes)
 
 
-@pytest.mark.parametrize("n", [0, 1, 31, 32, 33, 63, 64, 65])
+@pytest.mark.parametrize("n", [0, 1, 63, 64, 65])
 @pytest.mark.parametrize("name", ["attention", "causal attention", "ragged", "soft cap"])
 def test_attention_at_the_edges_of_its_tiles(name: str, n: int) -> None:
     item = program(ONE_KERNEL[name])
@@ -304,11 +303,18 @@ def test_a_cut_is_made_where_storing_is_cheaper_and_the_plan_says_why() -> None:
     compare(item, fused(item, sizes), sizes)
 
 
-def test_a_read_that_needs_its_condition_is_left_to_the_plain_lowering() -> None:
+def test_a_read_keeps_the_condition_that_it_needs() -> None:
     text = "op f(x: f32[m]) -> y: f32[m]\n  y[m] = select(m > 0, exp(x[m - 1]), 0)\n"
     item = program(text)
-    with pytest.raises(Unfused, match="a read of x needs its condition"):
-        fused(item, {"m": 4})
+    compare(item, fused(item, {"m": 4}), {"m": 4})
+
+
+def test_a_reduction_under_a_condition_it_needs_is_left_to_the_plain_lowering() -> None:
+    item = program(
+        "op f(x: f32[m, n]) -> y: f32[m]\n  y[m] = select(m > 0, sum[n](x[m - 1, n]), 0)\n"
+    )
+    with pytest.raises(Unfused, match="a reduction over x needs its condition"):
+        fused(item, {"m": 4, "n": 5})
 
 
 def test_plans_print(golden: Callable[[str, str], None]) -> None:

@@ -1,0 +1,172 @@
+"""Rewriting whole programs: what has to be discovered, what has to be left alone, and that the
+result is right by two measures: exact values in prime fields, and the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from benchmarks.problems.rewrites import DISCOVERIES, Discovery
+from examples.sizes import EXAMPLES, Example
+from tensorc.fuzz.data import array
+from tensorc.ir.interpret_tensor import interpret
+from tensorc.ir.polynomial import Symbol, evaluate
+from tensorc.ir.print_tensor import show_program
+from tensorc.ir.tensor import Program
+from tensorc.ir.verify_tensor import verify
+from tensorc.lang import read
+from tensorc.passes.canonicalise import canonicalise
+from tensorc.passes.egraph import Limits
+from tensorc.passes.rules import FAST, RULES
+from tensorc.passes.saturate import Rewritten, rewrite
+from tensorc.passes.validate import validate
+from tests.conftest import Golden
+
+Array = npt.NDArray[Any]
+SMALL = 5  # the largest extent on which programs are interpreted
+
+
+def program_of(text: str) -> Program:
+    """The canonical program of a text with one operator."""
+    (program,) = read(text, "rewrite.tc")
+    return canonicalise(program)
+
+
+def sizes_of(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of a program's indices, stated ones and those of `sizes`."""
+    found = {
+        name: size.constant if size.constant is not None else sizes.get(name)
+        for name, size in program.extents
+    }
+    known = {Symbol(name, "extent"): size for name, size in sizes.items()}
+    return {
+        name: evaluate(dict(program.extents)[name], known) if size is None else size
+        for name, size in found.items()
+    }
+
+
+def arrays_of(
+    program: Program, sizes: Mapping[str, int], below: Mapping[str, int] | None = None
+) -> dict[str, Array]:
+    """Arrays for every parameter; integers stay within 0 and `below`."""
+    known = {Symbol(n, kind): size for n, size in sizes.items() for kind in ("extent", "parameter")}
+    made: dict[str, Array] = {}
+    for item in program.parameters:
+        name, dtype = item.tensor.name, item.tensor.dtype
+        shape = tuple(evaluate(size, known) for size in item.tensor.shape)
+        made[name] = array("normal" if dtype.floating else "small", "dense", name, dtype, shape)
+        if name in sizes:
+            made[name] = np.asarray(sizes[name], made[name].dtype)
+        elif dtype.integral:
+            made[name] = np.abs(made[name]) % (below or {}).get(name, 2)
+    return made
+
+
+def assert_equal(source: Program, result: Program, sizes: Mapping[str, int], **below: int) -> None:
+    """Both programs give the same outputs, but for rounding in float64."""
+    known = {Symbol(n, kind): size for n, size in sizes.items() for kind in ("extent", "parameter")}
+    every = {name: evaluate(size, known) for name, size in result.extents}
+    arrays = arrays_of(source, sizes, below)
+    want = interpret(source, arrays, {**every, **sizes})
+    got = interpret(result, arrays, {**every, **sizes})
+    for name, values in want.items():
+        scale = 1 + np.abs(values[np.isfinite(values)]).max(initial=0)
+        np.testing.assert_allclose(got[name], values, rtol=1e-9, atol=1e-11 * scale)
+
+
+def rewritten(text: str, found: Discovery) -> tuple[Program, Rewritten, dict[str, int]]:
+    """A program of a discovery, what became of it, and its sizes."""
+    program = program_of(text)
+    sizes = sizes_of(program, found.sizes)
+    return program, rewrite(program, sizes, RULES if found.every else FAST), sizes
+
+
+def ratio(made: Rewritten) -> float:
+    """The cost of the result relative to the source."""
+    return made.extracted.cost / made.extracted.source if made.extracted else 1.0
+
+
+@pytest.mark.parametrize("found", DISCOVERIES, ids=lambda item: item.name)
+def test_a_rewrite_is_discovered(found: Discovery, golden: Golden) -> None:
+    shown: list[str] = []
+    for text in (found.text, *found.variants):
+        program, made, sizes = rewritten(text, found)
+        assert ratio(made) <= found.most, show_program(made.program)
+        assert not made.note
+        assert not verify(made.program, accesses=False)
+        assert validate(program, made.program, sizes).passed
+        small = {name: min(size, SMALL) for name, size in sizes.items()}
+        fixed = {n: size.constant for n, size in program.extents if size.constant is not None}
+        assert_equal(program, made.program, {**small, **fixed})
+        shown.append(show_program(made.program))
+    golden(f"{found.name.replace(' ', '-').replace(',', '')}.tc", "\n".join(shown))
+
+
+@pytest.mark.parametrize("found", DISCOVERIES, ids=lambda item: item.name)
+def test_a_twin_is_left_alone(found: Discovery) -> None:
+    _, made, _ = rewritten(found.twin, found)
+    assert ratio(made) >= 0.98, show_program(made.program)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda item: item.name)
+def test_examples_stay_right(example: Example) -> None:
+    text = (Path(__file__).parents[2] / f"examples/{example.name}.tc").read_text()
+    for source in read(text, example.name):
+        program = canonicalise(source)
+        made = rewrite(program, example.sizes)
+        assert not verify(made.program, accesses=False)
+        if made.program is not program:
+            assert validate(program, made.program, example.sizes).passed
+
+
+def test_what_no_rule_can_change_costs_nothing() -> None:
+    text = "op f(A: f32[m, k], B: f32[k, n]) -> C: f32[m, n]\n  C[m, n] = sum[k](A[m, k] * B[k, n])"
+    program = program_of(text)
+    made = rewrite(program, {"m": 8, "n": 8, "k": 8})
+    assert made.program is program
+    assert made.encoded is None
+
+
+def test_an_extent_of_0_is_not_rewritten() -> None:
+    found = DISCOVERIES[0]
+    program = program_of(found.text)
+    made = rewrite(program, {"i": 2, "l": 2, "k": 0, "j": 2})
+    assert made.program is program
+    assert made.note == "not rewritten: an extent is 0"
+
+
+def test_an_explosion_ends_by_counts() -> None:
+    sums = " * ".join(f"(a{n}[i] + b[i] + c[i] * d[i])" for n in range(12))
+    names = ", ".join(f"a{n}: f32[i]" for n in range(12))
+    program = program_of(
+        f"op f({names}, b: f32[i], c: f32[i], d: f32[i]) -> y: f32\n  y = sum[i]({sums})"
+    )
+    made = rewrite(program, {"i": 8}, RULES, Limits(rows=300))
+    assert not verify(made.program, accesses=False)
+    assert validate(program, made.program, {"i": 8}).passed
+
+
+def test_a_chain_of_thirty_is_ordered() -> None:
+    names = [f"A{n}: f32[x{n}, x{n + 1}]" for n in range(30)]
+    factors = " * ".join(f"A{n}[x{n}, x{n + 1}]" for n in range(30))
+    inner = ", ".join(f"x{n}" for n in range(1, 30))
+    text = f"op f({', '.join(names)}) -> y: f32[x0, x30]\n  y[x0, x30] = sum[{inner}]({factors})"
+    program = program_of(text)
+    sizes = {f"x{n}": 64 if n else 1 for n in range(31)}
+    made = rewrite(program, sizes)
+    assert not verify(made.program, accesses=False)
+    assert made.extracted is not None
+    assert made.extracted.cost < 29 * 64**2 * 2 + 30 * 64 * 4
+
+
+def test_the_validator_finds_a_wrong_result() -> None:
+    text = "op f(a: f32[i], b: f32[i]) -> y: f32\n  y = sum[i](exp(a[i]) * {})"
+    right, wrong = program_of(text.format("b[i]")), program_of(text.format("a[i]"))
+    sizes = {"i": 8}
+    assert validate(right, right, sizes).passed
+    assert validate(right, wrong, sizes).output == "y"

@@ -18,7 +18,8 @@ from tensorc.machine.product import load_product
 from tensorc.passes.check_schedule import check_schedule, schedule_from_text
 from tensorc.passes.schedule import schedule
 
-ALLOWED = (
+CHECKS = "tensorc.passes.check_"
+ALLOWED = ("tensorc.errors", "tensorc.ir.", f"{CHECKS}period", f"{CHECKS}registers")
     "tensorc.errors",
     "tensorc.ir.",
     "tensorc.passes.check_period",

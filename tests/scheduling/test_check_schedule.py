@@ -20,11 +20,6 @@ from tensorc.passes.schedule import schedule
 
 CHECKS = "tensorc.passes.check_"
 ALLOWED = ("tensorc.errors", "tensorc.ir.", f"{CHECKS}period", f"{CHECKS}registers")
-    "tensorc.errors",
-    "tensorc.ir.",
-    "tensorc.passes.check_period",
-    "tensorc.passes.check_registers",
-)
 PASSES = Path(checker.__file__).parent
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorc.codegen.cuda_expressions import Expressions, Names
-from tensorc.codegen.cuda_functions import C_TYPES, convert, narrowed, rounded, stored_type
+from tensorc.codegen.cuda_functions import C_TYPES, convert, narrowed, rounded, stored_type, widened
 from tensorc.ir.dtypes import DType, value_of
 from tensorc.ir.launch import Entry, Slot, Strides
 from tensorc.ir.node import postorder
@@ -83,6 +83,7 @@ class _Emitter:
         self.names = Names()
         self.slots: dict[Slot, str] = {}
         self.blocks = _blocks(item)
+        self.consts = {one.tensor.name: one.tensor for one in program.parameters if one.const}
         checks = {(check.read, check.axis): n + 1 for n, check in enumerate(program.checks)}
         self.e = Expressions(
             self.names, program.extent_of, static, checks, self.extent, self.stride, self.pointer,
@@ -142,6 +143,9 @@ class _Emitter:
         match atom:
             case Symbol(name, "extent"):
                 return self.extent(name)
+            case Symbol(name, "parameter"):
+                tensor = self.consts[name]
+                return f"(i64){widened(f'*{self.pointer(tensor)}', tensor.dtype)}"
             case Symbol(name, _):
                 return self.e.base[name]
             case Floor(a, b):

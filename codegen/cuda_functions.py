@@ -9,7 +9,6 @@ import numpy as np
 
 from tensorc.codegen.llvm_types import nearest
 from tensorc.ir.dtypes import (
-    BF16,
     BOOL,
     F16,
     F32,
@@ -162,9 +161,9 @@ def convert(text: str, source: DType, target: DType) -> str:
 
 def narrowed(text: str, source: DType, dtype: DType) -> str:
     """A value as the bits or number that is stored for `dtype`."""
-    if dtype in (F16, BF16):
+    if dtype.floating and dtype not in C_TYPES:
         wide = text if source is F32 else f"tcs_odd({convert(text, source, F64)})"
-        return f"{'tc_to_f16' if dtype is F16 else 'tcs_to_bf16'}({wide})"
+        return f"{'tc' if dtype is F16 else 'tcs'}_to_{dtype}({wide})"
     if dtype is BOOL:
         return f"(u8){convert(text, source, BOOL)}"
     if dtype in C_TYPES:
@@ -179,8 +178,8 @@ def widened(text: str, dtype: DType) -> str:
     """The value of a stored element."""
     if dtype is BOOL:
         return f"({text} != 0)"
-    if dtype in (F16, BF16):
-        return f"{'tc_from_f16' if dtype is F16 else 'tcs_from_bf16'}({text})"
+    if dtype.floating and dtype not in C_TYPES:
+        return f"{'tc' if dtype is F16 else 'tcs'}_from_{dtype}({text})"
     return text if dtype in C_TYPES else f"({C_TYPES[value_of(dtype)]}){text}"
 
 

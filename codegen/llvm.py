@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tensorc.codegen.llvm_builder import Builder, integer_of
-from tensorc.codegen.llvm_convert import convert, rounded
+from tensorc.codegen.llvm_convert import as_i64, convert, rounded, widened
 from tensorc.codegen.llvm_expressions import Expressions, Scope, Storage
 from tensorc.codegen.llvm_functions import FUNCTIONS
-from tensorc.codegen.llvm_types import Operand, suffix
+from tensorc.codegen.llvm_types import Operand, memory_type, suffix
 from tensorc.ir.dtypes import F64, I64, Kind, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
 from tensorc.ir.launch import Entry, Slot, Strides
@@ -88,6 +88,7 @@ class _Emitter:
         checks = {(item.read, item.axis): n + 1 for n, item in enumerate(program.checks)}
         self.scope = Scope({}, _Extents(self), options.static, program.extent_of, checks, "")
         self.e = Expressions(self.b, self.scope)
+        self.consts = {item.tensor.name: item.tensor for item in program.parameters if item.const}
         self.unrolled = ("", 1)  # the index whose rows are unrolled here, and how many
 
     def function(self) -> str:
@@ -147,10 +148,18 @@ class _Emitter:
             total = self.b.add(total, product)
         return total
 
+    def parameter(self, tensor: Tensor) -> Operand:
+        """The value of a `const` integer, which sizes may use."""
+        pointer = self.pointer(Slot("pointer", tensor.name))
+        raw = self.e.load_one(tensor, memory_type(tensor.dtype), pointer, self.number(0), None, 0)
+        return as_i64(self.b, widened(self.b, raw, tensor.dtype))
+
     def atom(self, atom: Symbol | Floor | Bound | Opaque) -> Operand:
         match atom:
             case Symbol(name, "extent"):
                 return self.scope.extents[name]
+            case Symbol(name, "parameter"):
+                return self.parameter(self.consts[name])
             case Symbol(name, _):
                 return self.scope.positions[name]
             case Floor(numerator, denominator):

@@ -128,7 +128,7 @@ TC_DEV double tcs_double(u64 x) { return __longlong_as_double((i64)x); }
 TCS_FLOAT(float, f, u32, 0x80000000u, 23, 127, tc_f32_bits, tc_bits_f32)
 TCS_FLOAT(double, , u64, 0x8000000000000000ull, 52, 1023, tcs_bits, tcs_double)
 
-// f64 to f32 rounded to odd, so that a second rounding to 16 bits is a direct one
+// f64 to f32 rounded to odd, so that a second rounding to 16 or 8 bits is a direct one
 TC_DEV float tcs_odd(double x) {
   float y = (float)x;
   if (x != x || (double)y == x || y - y != 0) return y;
@@ -142,6 +142,27 @@ TC_DEV u16 tcs_to_bf16(float x) {
   if (x != x) return (u16)((bits | 0x400000) >> 16);
   return (u16)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
+// f8e5m2 is the upper half of an f16; the exponent bias of f8e4m3 is 8 less, its NaN is 0x7f
+TC_DEV float tcs_from_f8e5m2(u8 x) { return tc_from_f16((u16)(x << 8)); }
+TC_DEV float tcs_from_f8e4m3(u8 x) {
+  if ((x & 0x7f) == 0x7f) return tc_bits_f32(0x7fc00000u);
+  return 256 * tc_from_f16((u16)((x & 0x80) << 8 | (x & 0x7f) << 7));
+}
+// Nearest even in an f8 with `fraction` fraction bits, whose least normal number is 2**normal: what
+// is smaller is rounded by adding the f32 whose last bit has the weight of the smallest f8.
+TC_DEV u8 tcs_to_f8(float x, int fraction, int normal, u32 last, u32 nan) {
+  const int shift = 23 - fraction;
+  const u32 bits = tc_f32_bits(x), size = bits & 0x7fffffffu;
+  const u32 magic = (u32)(150 + normal - fraction) << 23;
+  u32 code = (size + ((size >> shift) & 1) + (1u << (shift - 1)) - 1) >> shift;
+  code -= (u32)(126 + normal) << fraction;
+  if (size < (u32)(127 + normal) << 23)
+    code = tc_f32_bits(tc_bits_f32(size) + tc_bits_f32(magic)) - magic;
+  code = x != x ? nan : (code < last ? code : last);
+  return (u8)((bits >> 24 & 0x80) | code);
+}
+TC_DEV u8 tcs_to_f8e4m3(float x) { return tcs_to_f8(x, 3, -6, 0x7f, 0x7f); }
+TC_DEV u8 tcs_to_f8e5m2(float x) { return tcs_to_f8(x, 2, -14, 0x7c, 0x7e); }
 
 // a subscript read from data: false, and the check's number in `error`, where it leaves [0, size)
 TC_DEV bool tcs_inside(i64 position, i64 size, i64* error, i64 number) {

@@ -4,10 +4,11 @@ barriers checked. It shows that a kernel is right without a GPU; it is not fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tensorc.errors import Unavailable
@@ -70,18 +71,51 @@ def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
     OutOfRange: a subscript that holds data leaves its tensor.
     """
     from tensorc.codegen.cuda_launch import run as launch
+    from tensorc.ir.parts import part_names
     from tensorc.runtime.compiled import report, table_arrays
 
     made = levels(call.program, request(arch, call.extents, call.strides, call.policy))
     outputs = [item.tensor.name for item in made.tiles.outputs]
     extents, fresh = _sizes(call, made.tiles)
-    operands = {**call.arrays, **table_arrays(call.program)}
+    parts = part_names(call.program)
+    operands = _in_parts({**call.arrays, **table_arrays(call.program)}, parts)
     device = _emulator(arch)
     module = _loaded(device, arch, made.source)
     results, failed = launch(device, module, made.module.kernels, operands, fresh, outputs, extents)
     if failed:
         report(call.program, failed, call.arrays, call.extents)
-    return results
+    return _whole(results, parts, [item.tensor for item in call.program.outputs])
+
+
+def _in_parts(
+    arrays: Mapping[str, Array], parts: Mapping[str, tuple[str, str]]
+) -> dict[str, Array]:
+    """The arrays as kernels know them: of a complex one, dense copies of its two parts."""
+    found: dict[str, Array] = {}
+    for name, array in arrays.items():
+        if name in parts:
+            real, imaginary = parts[name]
+            whole: Any = array
+            found[real], found[imaginary] = whole.real.copy(), whole.imag.copy()
+        else:
+            found[name] = array
+    return found
+
+
+def _whole(
+    results: Mapping[str, Array], parts: Mapping[str, tuple[str, str]], outputs: Sequence[Tensor]
+) -> dict[str, Array]:
+    """The outputs, complex ones put together."""
+    found: dict[str, Array] = {}
+    for tensor in outputs:
+        if tensor.name in parts:
+            real, imaginary = (results[name] for name in parts[tensor.name])
+            array: Any = np.empty(real.shape, tensor.dtype.name)
+            array.real, array.imag = real, imaginary
+            found[tensor.name] = array
+        else:
+            found[tensor.name] = results[tensor.name]
+    return found
 
 
 def _sizes(

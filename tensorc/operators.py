@@ -168,6 +168,16 @@ class Op:
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the program's text, or what is wrong with it, escaped."""
+        from html import escape
+
+        try:
+            text = self.text
+        except NotationError as error:
+            text = str(error)
+        return f"<pre>{escape(text)}</pre>"
+
 
 def op(signature: str, name: str = "") -> Callable[[Function], Op]:
     """Trace a function as an operator: `@tc.op("x: f32[i], y: f32[i] -> z: f32[i]")`.

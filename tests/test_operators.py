@@ -107,3 +107,15 @@ def test_an_intermediate_over_the_limit_is_refused_before_anything_runs() -> Non
     x = np.ones(1 << 18, np.float32)
     with pytest.raises(tc.ArgumentError, match="E302"):
         ops.f(x, x)
+
+
+def test_notebooks_show_the_program_escaped() -> None:
+    found = tc.loads("op f(x: f32[n]) -> y: f32[n]\n  y[i] = sum[n](x[n] where n < i)\n").f
+    shown = found._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert shown.startswith("<pre>op f(") and "n &lt; i" in shown and shown.endswith("</pre>")
+
+    @tc.op("x: f32[i] -> y: f32[i]")
+    def wrong(x: tc.Tensor) -> tc.Expr:
+        return x[j]
+
+    assert "TC-E" in wrong._repr_html_()  # pyright: ignore[reportPrivateUsage]

@@ -23,6 +23,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+from tensorc.errors import ArgumentError
+from tensorc.ir.read_schedule import read_schedule
 from tensorc.ir.schedule import (
     Dependence,
     LoopProblem,
@@ -39,6 +41,7 @@ from tensorc.ir.schedule import (
     room,
     start,
 )
+from tensorc.ir.source import Diagnostic
 from tensorc.ir.verify_schedule import verify_schedule
 from tensorc.passes.check_period import Fault, Stay, crosses, delay, moves, peak
 from tensorc.passes.check_registers import check_registers, check_values
@@ -51,6 +54,25 @@ def check_schedule(problem: LoopProblem, schedule: Schedule) -> list[Fault]:
     rules = (_dependences, _roles, _units, _rings, _memories, check_registers, check_values)
     checks = (*rules, _barriers, _arrivals, _certificate)
     return [fault for rule in checks for fault in rule(problem, schedule)]
+
+
+def schedule_from_text(problem: LoopProblem, text: str, name: str = "<schedule>") -> Schedule:
+    """The schedule that `text` gives for `problem`, written by hand perhaps.
+
+    Raises ArgumentError: E407 if it cannot be read, E405 with every broken rule, the operations
+    that meet there and the numbers if it is not legal.
+    """
+    made = read_schedule(text, name)
+    faults = check_schedule(problem, made)
+    if faults:
+        raise ArgumentError([_diagnostic(fault, name) for fault in faults])
+    return made
+
+
+def _diagnostic(fault: Fault, name: str) -> Diagnostic:
+    names = " and ".join(fault.operations)
+    message = f"{name} breaks the rule {fault.rule}" + (f" at {names}" if names else "")
+    return Diagnostic("E405", message, found=fault.sentence)
 
 
 def _dependences(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:

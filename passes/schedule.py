@@ -19,7 +19,7 @@ from tensorc.passes.schedule_answer import assemble
 from tensorc.passes.schedule_bounds import limits
 from tensorc.passes.schedule_infeasible import infeasible
 from tensorc.passes.schedule_model import build
-from tensorc.passes.schedule_polish import Aim, Polished, polish
+from tensorc.passes.schedule_polish import Aim, polish
 from tensorc.passes.schedule_search import Effort, Found, Meter, search
 from tensorc.passes.schedule_short import FEW, for_few
 
@@ -65,7 +65,8 @@ def _polished(problem: LoopProblem, found: Found, meter: Meter, aim: Aim) -> Sch
     note = "" if narrow is problem else "register tiles stay in their roles"
     if rest.killed:
         note = "; ".join(filter(None, (note, KILLED)))
-    return assemble(problem, best, _certificate(problem, found, best, note))
+    proof = _certificate(problem, found, best.model.ii, best.slack, note)
+    return assemble(problem, best, proof)
 
 
 def at_interval(
@@ -84,17 +85,17 @@ def at_interval(
 KILLED = "stopped by the clock: not the deterministic answer"
 
 
-def _certificate(problem: LoopProblem, found: Found, best: Polished, note: str) -> Certificate:
-    closed = limits(problem)[0]
-    ii, bound = best.model.ii, found.refuted + 1
+def _certificate(
+    problem: LoopProblem, found: Found, ii: int, slack: Fraction, note: str
+) -> Certificate:
+    """What is known of the interval `ii`: the search's bound and how it was proved."""
+    closed, bound = limits(problem)[0], found.refuted + 1
     proof: Proof = "none"
     if ii == closed.cycles:
         proof = "closed form"
     elif ii == bound:
         proof = "refuted below"
-    stages = found.stages
-    figures = problem.figures
-    return Certificate(bound, closed.name, proof, stages, best.slack, figures, (), note)
+    return Certificate(bound, closed.name, proof, found.stages, slack, problem.figures, (), note)
 
 
 def _fallback(problem: LoopProblem, found: Found, meter: Meter) -> Schedule:
@@ -102,10 +103,8 @@ def _fallback(problem: LoopProblem, found: Found, meter: Meter) -> Schedule:
     made = list_schedule(problem)
     if made is None:
         raise infeasible(problem, Meter(replace(meter.effort, wall=None)))
-    bound = found.refuted + 1
     note = "list schedule: the solver found nothing within its effort"
     if found.killed:
         note += "; " + KILLED
-    limit, stages = limits(problem)[0].name, found.stages
-    proof = Certificate(bound, limit, "none", stages, Fraction(0), problem.figures, (), note)
+    proof = _certificate(problem, found, made.ii, Fraction(0), note)
     return replace(made, certificate=proof)

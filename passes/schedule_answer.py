@@ -7,8 +7,6 @@ depth, which is what absorbs copies that land late.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tensorc.ir.schedule import (
     Certificate,
     LoopProblem,
@@ -23,6 +21,7 @@ from tensorc.ir.schedule import (
     readers_of,
     room,
 )
+from tensorc.passes.schedule_model import padded
 from tensorc.passes.schedule_polish import Polished
 
 Places = dict[str, Placement]
@@ -142,11 +141,6 @@ def ring_plans(problem: LoopProblem, ii: int, places: Places) -> tuple[RingPlan,
     )
 
 
-def padded(ring: Ring) -> int:
-    """Bytes from one slot to the next."""
-    return -(-ring.bytes // ring.align) * ring.align
-
-
 def _moving(problem: LoopProblem, places: Places, memory: str) -> int:
     """Bytes of `memory` in which values lie that change roles."""
     return sum(
@@ -180,8 +174,3 @@ def _plan(problem: LoopProblem, places: Places, ring: Ring, depth: int, offset: 
     readers = {places[edge.target].role for edge in readers_of(problem)[ring.name]}
     size = ring.bytes if ring.fill == "copy" else 0
     return RingPlan(ring.name, depth, offset, 1, size, len(readers))
-
-
-def with_proof(schedule: Schedule, proof: Certificate) -> Schedule:
-    """`schedule` with another certificate."""
-    return replace(schedule, certificate=proof)

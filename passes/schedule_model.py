@@ -146,7 +146,7 @@ def any_of(model: Model, literals: list[Literal], name: str) -> Literal:
     """A literal that is true exactly if one of `literals` is."""
     made = model.cp.new_bool_var(name)
     model.cp.add_bool_or(*literals, ~made)
-    for literal in set(literals):
+    for literal in {id(literal): literal for literal in literals}.values():
         model.cp.add_implication(literal, made)
     return made
 

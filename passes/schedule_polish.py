@@ -39,7 +39,9 @@ class Polished:
     slack: Fraction
 
 
-def polish(problem: LoopProblem, ii: int, found: Answer, first: Model, meter: Meter, aim: Aim):
+def polish(
+    problem: LoopProblem, ii: int, found: Answer, first: Model, meter: Meter, aim: Aim
+) -> Polished:
     """The choice above for `problem` at `ii`, starting from a schedule already found."""
     return _Polish(problem, ii, meter, Polished(first, found, Fraction(0))).run(aim)
 
@@ -48,7 +50,10 @@ def stretched(problem: LoopProblem, slack: Fraction) -> LoopProblem:
     """`problem` with the work of threads and the transfers taking 1 + slack times as long."""
     if not slack:
         return problem
-    longer: Callable[[int], int] = lambda cycles: ceil(cycles * (1 + slack))  # noqa: E731
+
+    def longer(cycles: int) -> int:
+        return ceil(cycles * (1 + slack))
+
     operations = tuple(
         replace(o, busy=longer(o.busy), latency=longer(o.latency), hold=longer(o.hold))
         if o.threads

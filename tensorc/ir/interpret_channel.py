@@ -182,18 +182,18 @@ def _evaluate(
     meaning: Meaning,
 ) -> None:
     """Fill `known` with `target` and all it needs, without recursion."""
-    stack = [target]
-    while stack:
-        name = stack[-1]
+    path = {target: None}  # what needs what: the last is evaluated first
+    while path:
+        name = next(reversed(path))
         if name not in work:
             raise ValueError(f"nothing makes {name[0]}[{name[1]}], which is read")
-        missing = [operand for operand in work[name].operands if operand not in known]
-        if missing:
-            if any(operand in stack for operand in missing):
-                raise ValueError(f"{name[0]}[{name[1]}] needs itself")
-            stack += missing
+        missing = next((one for one in work[name].operands if one not in known), None)
+        if missing in path:
+            raise ValueError(f"{name[0]}[{name[1]}] needs itself")
+        if missing is not None:
+            path[missing] = None
             continue
-        stack.pop()
+        path.popitem()
         item = work[name]
         arguments = tuple(known[operand] for operand in item.operands)
         values = apply(meaning, item.item, tile, item.iteration, arguments)

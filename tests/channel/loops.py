@@ -44,16 +44,17 @@ def schedule_of(
     `delays` are added to the earliest start of operations. The period grows until every recurrence
     and every register lifetime fits in it.
     """
-    late = dict(delays or {})
     while True:
-        times = _times(problem, roles, ii, late)
-        clash = _clash(roles, ii, times) if times else None
-        if times and clash:
+        late = dict(delays or {})
+        for _ in range(100):
+            times = _times(problem, roles, ii, late)
+            clash = _clash(roles, ii, times) if times else None
+            if times and not clash:
+                return _plan(problem, roles, ii, times)
+            if not (times and clash):
+                break
             late[clash] = times[clash] + 1
-        elif times:
-            return _plan(problem, roles, ii, times)
-        else:
-            ii, late = ii + max(1, ii // 8), dict(delays or {})
+        ii += max(1, ii // 8)
 
 
 def _clash(roles: Mapping[str, str], ii: int, times: Mapping[str, int]) -> str | None:

@@ -117,6 +117,21 @@ kernel bad for h100
         sequential(read_channel(around), [1])
 
 
+def test_a_value_that_is_needed_twice_does_not_need_itself() -> None:
+    text = """\
+kernel twice for h100
+  role r: 4 warps, 24 registers
+    steady i from 0
+      b[i] = f()
+      a[i] = g(b[i])
+      c[i] = h(b[i], a[i])
+"""
+    backwards = text.replace("      b[i] = f()\n", "") + "      b[i] = f()\n"
+    lines = backwards.splitlines()
+    moved = "\n".join([*lines[:3], lines[4], lines[3], lines[5]])
+    assert sequential(read_channel(moved), [2]) == sequential(read_channel(text), [2])
+
+
 UNSEEN = {"slots overlap in memory", "one barrier for two tokens"}
 """Faults of placement: slots and barriers are apart in the interpreter whatever their numbers."""
 

@@ -11,14 +11,15 @@ import pytest
 import tensorc.passes.check_schedule as checker
 from benchmarks.problems.attention import attention_hopper
 from benchmarks.schedule_faults import PLANTED, Planted
+from tensorc.errors import ArgumentError
 from tensorc.ir.print_schedule import print_schedule
-from tensorc.ir.read_schedule import read_schedule
 from tensorc.ir.schedule import LoopProblem, Schedule
 from tensorc.machine.product import load_product
-from tensorc.passes.check_schedule import check_schedule
+from tensorc.passes.check_schedule import check_schedule, schedule_from_text
 from tensorc.passes.schedule import schedule
 
-ALLOWED = ("tensorc.ir.", "tensorc.passes.check_period", "tensorc.passes.check_registers")
+CHECKS = "tensorc.passes.check_"
+ALLOWED = ("tensorc.errors", "tensorc.ir.", f"{CHECKS}period", f"{CHECKS}registers")
 PASSES = Path(checker.__file__).parent
 
 
@@ -40,12 +41,15 @@ def test_planted(planted: Planted) -> None:
 
 def test_a_text_changed_by_hand_is_refused_by_rule_and_operations() -> None:
     problem, good = attention()
-    lines = print_schedule(good).split("\n")
+    text = print_schedule(good)
+    assert schedule_from_text(problem, text) is good
+    lines = text.split("\n")
     row = next(i for i, line in enumerate(lines) if line.split()[:2] == ["K", "load"])
     lines[row] = lines[row].replace("load", "consumer0")
-    assert "TC-E405 role: K: is of variable latency and may not be in consumer0" in map(
-        str, check_schedule(problem, read_schedule("\n".join(lines)))
-    )
+    with pytest.raises(ArgumentError) as caught:
+        schedule_from_text(problem, "\n".join(lines), "mine.txt")
+    assert "TC-E405: mine.txt breaks the rule role at K" in str(caught.value)
+    assert "found: is of variable latency and may not be in consumer0" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["check_schedule", "check_period", "check_registers"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,6 +16,7 @@ from benchmarks.problems.attention_blackwell import attention_blackwell
 from benchmarks.problems.gemm import gemm
 from benchmarks.problems.random_problems import random_problem
 from tensorc.errors import BrokenInvariant, Infeasible
+from tensorc.ir.print_schedule import print_schedule
 from tensorc.ir.schedule import (
     Dependence,
     LoopProblem,
@@ -129,6 +132,22 @@ def test_blackwell_with_one_issuer_has_a_role_for_it() -> None:
 def test_the_same_problem_gives_the_same_schedule() -> None:
     problem = attention_hopper(H100)
     assert schedule(problem) is schedule(problem)
+
+
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_another_process_with_another_hash_seed_gives_the_same_text(seed: str) -> None:
+    script = (
+        "from benchmarks.problems.attention import attention_hopper;"
+        "from tensorc.ir.print_schedule import print_schedule;"
+        "from tensorc.machine.product import load_product;"
+        "from tensorc.passes.schedule import schedule;"
+        "print(print_schedule(schedule(attention_hopper(load_product('h100')))), end='')"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.getcwd()}
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout == print_schedule(schedule(attention_hopper(H100)))
 
 
 def test_out_of_effort_gives_a_list_schedule_with_its_gap() -> None:

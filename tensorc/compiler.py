@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
 from tensorc.ir.launch import Launch, Strides
+from tensorc.ir.node import compact
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 from tensorc.runtime.compiled import Call, Compiled, const_values
@@ -220,6 +221,7 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
         return _loaded(found, levels)
     launch, code = levels.launch(), levels.code()
     cache.store(key, cache.Stored(to_json(launch), code))
+    compact()
     return Compiled(program, launch, CpuKernel(code, launch.entries), levels)
 
 

@@ -9,6 +9,7 @@ egglog is not typed in full and its serialised form is not public: `Graph` is wh
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -185,16 +186,58 @@ class Graph:
     source: Graph | None = None  # before any rule
 
 
+class EngineFailed(Exception):
+    """egglog gave up; its message. The engine is gone, the next run makes another."""
+
+
 def saturate(terms: Sequence[Term], facts: Facts, rules: str, limits: Limits) -> Graph:
-    """Every form of `terms` that `rules` (egglog text) reach within `limits`."""
-    engine = _engine()
-    _run(engine, LANGUAGE + ANALYSES + rules)
+    """Every form of `terms` that `rules` (egglog text) reach within `limits`.
+
+    Raises EngineFailed, and ImportError where egglog is not installed.
+    """
+    try:
+        engine = _warm(rules)
+        _run(engine, "(push)")
+        graph = _saturated(engine, terms, facts, limits)
+        _run(engine, "(pop)")
+        return graph
+    except (KeyboardInterrupt, SystemExit, ImportError):
+        raise
+    except BaseException as error:  # the engine's panics are no Exceptions
+        _ENGINES.by_rules.pop(rules, None)
+        raise EngineFailed(f"{type(error).__name__}: {error}") from error
+
+
+def _saturated(engine: Any, terms: Sequence[Term], facts: Facts, limits: Limits) -> Graph:
     _run(engine, "\n".join(_insertions(terms, facts)))
     fired: dict[str, int] = {}
     _run(engine, _ANALYSE)
     source = _Reader(engine).graph(len(terms), {}, "")
     note = _loop(engine, limits, fired)
     return replace(_Reader(engine).graph(len(terms), fired, note), source=source)
+
+
+class _Engines(threading.local):
+    """A thread's engines by rules, whose reading takes longer than a run; none may leave it."""
+
+    def __init__(self) -> None:
+        self.by_rules: dict[str, Any] = {}
+
+
+_ENGINES = _Engines()
+_KEPT = 2  # engines of a thread; a program compiles with one table of rules
+
+
+def _warm(rules: str) -> Any:
+    """An engine that knows the rules and no terms."""
+    known = _ENGINES.by_rules
+    if rules not in known:
+        while len(known) >= _KEPT:
+            del known[next(iter(known))]
+        engine = _engine()
+        _run(engine, LANGUAGE + ANALYSES + rules)
+        known[rules] = engine
+    return known[rules]
 
 
 def _engine() -> Any:

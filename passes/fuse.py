@@ -26,6 +26,7 @@ from tensorc.ir.plan import Plan, PlannedKernel
 from tensorc.ir.tensor import (
     Equation,
     Expr,
+    Extent,
     Position,
     Program,
     Read,
@@ -33,6 +34,7 @@ from tensorc.ir.tensor import (
     free_indices,
 )
 from tensorc.passes.delay import delay
+from tensorc.passes.guards import Reads
 from tensorc.passes.inline import Inliner
 from tensorc.passes.price import BANDWIDTH, RATE, START, grid_of, sizes_of, traffic, work
 from tensorc.passes.share import passes
@@ -40,27 +42,34 @@ from tensorc.passes.share import passes
 _CUTS = 4  # intermediates that may be stored: every subset of them is estimated
 
 
-def fuse(program: Program, sizes: Mapping[str, int] | None = None, cuts: str = "cost") -> Plan:
+def fuse(
+    program: Program,
+    sizes: Mapping[str, int] | None = None,
+    cuts: str = "cost",
+    stored: Sequence[str] = (),
+) -> Plan:
     """The plan of a canonical program.
 
     `sizes`: extents that are known, for the estimates. `cuts`: "cost", or "none" for as few
-    kernels as the outputs allow. Raises Unfused where a program cannot be inlined.
+    kernels as the outputs allow. `stored`: intermediates that go through memory in any case.
+    Raises Unfused where a program cannot be inlined.
     """
     hints = sizes_of(program, sizes or {})
-    choices = _candidates(program) if cuts == "cost" else ()
+    choices = _candidates(program, stored) if cuts == "cost" else ()
     subsets = chain.from_iterable(combinations(choices, n) for n in range(len(choices) + 1))
-    priced = [(*_priced(program, subset, hints), subset) for subset in subsets]
+    options = [(*stored, *subset) for subset in subsets]
+    priced = [(*_priced(program, option, tuple(stored), hints), option) for option in options]
     best = min(priced, key=lambda item: (item[0], len(item[2])))
     note = tuple(f"stored {', '.join(s) or 'nothing'}: {text}" for _, text, s in priced)
-    return _planned(program, best[2], note)
+    return _planned(program, best[2], tuple(stored), note)
 
 
 # --- kernels ------------------------------------------------------------------------------------
 
 
-def _candidates(program: Program) -> tuple[str, ...]:
+def _candidates(program: Program, stored: Sequence[str]) -> tuple[str, ...]:
     """Intermediates with reductions, of which storing is worth a thought."""
-    outputs = {item.tensor.name for item in program.outputs}
+    outputs = {*stored, *(item.tensor.name for item in program.outputs)}
     found = [
         item.tensor.name
         for item in program.equations
@@ -70,19 +79,23 @@ def _candidates(program: Program) -> tuple[str, ...]:
     return tuple(found[-_CUTS:])
 
 
-def _groups(program: Program, stored: Iterable[str]) -> list[list[Equation]]:
+def _groups(program: Program, stored: Iterable[str], forced: Iterable[str]) -> list[list[Equation]]:
     """Stored equations by kernel: those of one grid together, and those of part of it that share
-    a reduction, unless one needs what another kernel stores."""
+    a reduction, unless one needs what another kernel stores. `forced` ones share one anyway."""
     kept = {item.tensor.name for item in program.outputs} | set(stored)
     needs = _needs(program, kept)
-    inliner = Inliner(program, kept)
+    inliner = Inliner(program, ())
     groups: list[list[Equation]] = []
     for item in program.equations:
         if item.tensor.name not in kept:
             continue
+        before = set[str]()
         for group in groups:
             names = {other.tensor.name for other in group}
-            if needs[item.tensor.name] <= names and _together(item, group, inliner):
+            before |= names
+            parts = {item.tensor.name} | names <= set(forced)
+            fits = parts or _together(item, group, inliner)
+            if needs[item.tensor.name] <= before and fits:
                 group.append(item)
                 break
         else:
@@ -113,17 +126,22 @@ def _needs(program: Program, kept: set[str]) -> dict[str, set[str]]:
     return found
 
 
-def _expressions(program: Program, stored: Iterable[str]) -> tuple[list[list[Equation]], Inliner]:
+def _expressions(
+    program: Program, stored: Iterable[str], forced: Iterable[str]
+) -> tuple[list[list[Equation]], Inliner]:
     """Kernels' outputs with bodies over parameters and stored tensors, factors pulled out."""
     kept = {item.tensor.name for item in program.outputs} | set(stored)
-    groups = _groups(program, stored)
+    groups = _groups(program, stored, forced)
     made: list[list[Equation]] = []
     inliner = Inliner(program, kept)
     for group in groups:
         inliner.kept = frozenset(kept - {item.tensor.name for item in group})
         inliner.forget()
         bodies = [inliner.inlined(item.body) for item in group]
-        exprs = [delay(body, inliner.extents) for body in bodies if isinstance(body, Expr)]
+        judge = Reads(program, inliner.extents)
+        exprs = [
+            judge.guarded(delay(body, inliner.extents)) for body in bodies if isinstance(body, Expr)
+        ]
         taken = {index for item in group for index in item.indices}
         named = inliner.named(exprs, taken | _free_names(exprs))
         made.append([replace(i, body=e) for i, e in zip(group, named, strict=True)])
@@ -134,8 +152,10 @@ def _free_names(exprs: Sequence[Expr]) -> set[str]:
     return {index for expr in exprs for index in free_indices(expr)}
 
 
-def _planned(program: Program, stored: tuple[str, ...], note: tuple[str, ...]) -> Plan:
-    groups, inliner = _expressions(program, stored)
+def _planned(
+    program: Program, stored: tuple[str, ...], forced: tuple[str, ...], note: tuple[str, ...]
+) -> Plan:
+    groups, inliner = _expressions(program, stored, forced)
     kernels: list[PlannedKernel] = []
     for group in groups:
         roots = [item.body for item in group]
@@ -151,14 +171,16 @@ def _planned(program: Program, stored: tuple[str, ...], note: tuple[str, ...]) -
 
 
 def _names(exprs: Iterable[Expr]) -> set[str]:
-    return {node.index for node in postorder(exprs) if isinstance(node, Position)}
+    nodes = list(postorder(exprs))
+    bound = {index for node in nodes if isinstance(node, Reduce) for index in node.indices}
+    return bound | {node.index for node in nodes if isinstance(node, Position | Extent)}
 
 
 def _priced(
-    program: Program, stored: tuple[str, ...], hints: Mapping[str, int]
+    program: Program, stored: tuple[str, ...], forced: tuple[str, ...], hints: Mapping[str, int]
 ) -> tuple[float, str]:
     """An estimate of the time of all kernels, and how it comes about."""
-    groups, inliner = _expressions(program, stored)
+    groups, inliner = _expressions(program, stored, forced)
     values = {inliner.extents[name]: size for name, size in hints.items()}
     sizes = {name: values[size] for name, size in inliner.extents.items() if size in values}
     done = sum(work(group, sizes) for group in groups)

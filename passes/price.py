@@ -30,8 +30,10 @@ def sizes_of(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def grid_of(group: Sequence[Equation]) -> tuple[str, ...]:
-    """The indices of the outputs of a kernel: those of the largest one."""
-    return max((item.indices for item in group), key=len)
+    """The indices of the outputs of a kernel, in the order of the largest one."""
+    largest = max((item.indices for item in group), key=len)
+    others = [index for item in group for index in item.indices if index not in largest]
+    return (*largest, *dict.fromkeys(others))
 
 
 def work(group: Sequence[Equation], sizes: Mapping[str, int]) -> float:

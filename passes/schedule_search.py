@@ -99,19 +99,21 @@ def tiles_stay(problem: LoopProblem) -> LoopProblem:
 def search(problem: LoopProblem, meter: Meter) -> Found:
     """The smallest interval found within the meter's effort; see the module.
 
-    Where that is not the closed-form bound, one stage more is tried, and the answer kept if it is
-    better or proves as much.
+    Where that is not the closed-form bound, one stage more is tried as long as it helps, and kept
+    if it is better or proves as much.
     """
     lowest, stages = limits(problem)[0].cycles, meter.stages(problem)
-    first = _State(problem, meter, stages, lowest - 1)
-    first.run()
-    if first.model is None or first.model.ii == lowest:
-        return first.found()
-    second = _State(problem, meter, stages + 1, lowest - 1, model=first.model, answer=first.answer)
-    if not second.refutes(first.model.ii - 1) and second.model is not first.model:
-        second.run()
-    better = second.model is not first.model or second.refuted >= first.refuted
-    return (second if better else first).found()
+    best = _State(problem, meter, stages, lowest - 1)
+    best.run()
+    while best.model is not None and best.model.ii > lowest:
+        stages += 1
+        more = _State(problem, meter, stages, lowest - 1, model=best.model, answer=best.answer)
+        refuted = more.refutes(best.model.ii - 1)
+        if refuted or more.model is best.model:
+            return (more if refuted else best).found()
+        more.run()
+        best = more
+    return best.found()
 
 
 @dataclass

@@ -50,6 +50,15 @@ def simulate(
     return _Machine(problem, schedule, trips, jitter or Jitter()).run()
 
 
+def on_time(schedule: Schedule, run: Run) -> bool:
+    """Whether nothing started later than the schedule says: true of every nominal run."""
+    return all(
+        begin <= start(schedule, name) + i * schedule.ii
+        for name, starts in run.starts.items()
+        for i, begin in enumerate(starts)
+    )
+
+
 class _Machine:
     """The event times of one run; every time is the maximum of times known before it."""
 

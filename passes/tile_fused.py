@@ -23,11 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tensorc.ir.affine import is_whole
 from tensorc.ir.node import Node, postorder
 from tensorc.ir.plan import Plan, PlannedKernel
 from tensorc.ir.polynomial import Polynomial
-from tensorc.ir.ranges import Ranges, Verdict
 from tensorc.ir.tensor import (
     Apply,
     Equation,
@@ -42,9 +40,10 @@ from tensorc.ir.tensor import (
 )
 from tensorc.ir.tile import Block, Kernel, Store, TileProgram
 from tensorc.passes.contiguity import Units, lanes_of
+from tensorc.passes.guards import Reads
 from tensorc.passes.inline import Inliner, Unfused
 from tensorc.passes.price import in_tile, sizes_of
-from tensorc.passes.reach import below, needed
+from tensorc.passes.reach import below, needed, outside
 from tensorc.passes.tile_pass import LONG, Walks, power
 from tensorc.passes.tile_scopes import VECTOR, Scopes
 
@@ -152,33 +151,15 @@ class _Emission:
 
     def _careful(self, roots: Sequence[Expr]) -> frozenset[Read]:
         """Reads that may leave their tensor where the condition around them fails, so that they
-        are not computed ahead of it. A reduction under a condition is always computed ahead."""
-        checked = {check.read for check in self.program.checks}
+        are not computed ahead of it. A reduction is always computed ahead of conditions."""
+        judge = Reads(self.program, self.extents)
         parts = [part for node in postorder(roots) for part in _guarded(node)]
         guarded = {n for part in parts for n in postorder([part]) if isinstance(n, Read)}
-        unsafe = {read for read in guarded if read in checked or not self._inside(read)}
-        for part in parts:
-            for item in needed([part], _nothing):
-                for read in unsafe & set(postorder([item])):
-                    raise Unfused(f"a reduction over {read.tensor.name} needs its condition")
+        unsafe = {read for read in guarded if not judge.inside(read)}
+        for item in needed(parts, _nothing):
+            for read in unsafe & set(outside(item.body)) if item.where is None else ():
+                raise Unfused(f"a reduction over {read.tensor.name} needs its condition")
         return frozenset(unsafe)
-
-    def _inside(self, read: Read) -> bool:
-        if is_whole(read, self.extents):
-            return True
-        judge = Ranges(self.extents, free_indices(read))
-        return all(
-            judge.judge(item, size).verdict is Verdict.PROVED
-            or self._decided(judge.integers.polynomial(item), size)
-            for item, size in zip(read.subscripts, read.tensor.shape, strict=True)
-        )
-
-    def _decided(self, value: Polynomial, limit: Polynomial) -> bool:
-        """Whether a condition that holds at every point, or else no call runs, says so."""
-        return any(
-            item.value is value and item.limit is limit and not item.guards
-            for item in self.program.conditions
-        )
 
 
 def _nothing(item: Expr) -> bool:

@@ -32,10 +32,10 @@ from tensorc.machine.product import load_product
 from tensorc.passes.check_schedule import check_schedule
 from tensorc.passes.list_schedule import list_schedule
 from tensorc.passes.schedule import JIT, schedule
-from tensorc.passes.schedule_bounds import limits, stages_needed
+from tensorc.passes.schedule_bounds import limits
 from tensorc.passes.schedule_search import Effort, Meter, search
 from tensorc.passes.schedule_symmetry import symmetries
-from tensorc.passes.simulate import simulate
+from tensorc.passes.simulate import on_time, simulate
 
 CAMPAIGN = os.environ.get("TENSORC_PROFILE") == "campaign"
 VALID = 500 if CAMPAIGN else 32
@@ -177,7 +177,7 @@ def outcome(problem: LoopProblem, effort: Effort) -> Schedule | None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_random_problems_are_valid_and_run_in_their_interval(part: int) -> None:
-    """`schedule` raises if the checker objects; self-timed they are never slower than claimed."""
+    """`schedule` raises if the checker objects; self-timed, nothing starts later than claimed."""
     made = 0
     for seed in range(part, VALID, 4):
         problem = random_problem(seed)
@@ -185,7 +185,7 @@ def test_random_problems_are_valid_and_run_in_their_interval(part: int) -> None:
         if answer is not None:
             made += 1
             assert check_schedule(problem, answer) == []
-            assert simulate(problem, answer, 32).period <= answer.ii + 1e-9
+            assert on_time(answer, simulate(problem, answer, 32))
     assert made > VALID // 12
 
 
@@ -194,10 +194,9 @@ def test_tiny_problems_have_the_interval_that_enumeration_finds(part: int) -> No
     found = 0
     for seed in range(part, OPTIMAL, 4):
         problem = random_problem(seed, most=5, longest=4, warp_groups=2)
-        best = best_interval(problem, stages_needed(problem), symmetries(problem).anchor, 6)
-        meter = Meter(Effort(5.0, 2.0, 0.2, 1))
-        model = search(problem, meter).model
-        ii = model.ii if model else None
+        answer = search(problem, Meter(Effort(5.0, 2.0, 0.2, 1)))
+        best = best_interval(problem, answer.stages, symmetries(problem).anchor, 6)
+        ii = answer.model.ii if answer.model else None
         assert best == ii or (best is None and ii is not None and ii > 6), problem.name
         found += best is not None
     assert found

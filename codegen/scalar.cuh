@@ -167,7 +167,7 @@ TC_DEV u8 tcs_to_f8e5m2(float x) { return tcs_to_f8(x, 2, -14, 0x7c, 0x7e); }
 // a subscript read from data: false, and the check's number in `error`, where it leaves [0, size)
 TC_DEV bool tcs_inside(i64 position, i64 size, i64* error, i64 number) {
   if ((u64)position < (u64)size) return true;
-  *error = number;
+  tc_atomic_exchange((u32*)error, (u32)number);  // many threads may; the upper half stays 0
   return false;
 }
 

@@ -1,19 +1,21 @@
-"""The e-graph: terms in, every equal form that the rules find out. All of egglog is in this file.
+"""The e-graph: terms in, every equal form that the rules find out. Only this file touches egglog.
 
-Rules arrive as egglog text over the declarations of `LANGUAGE`. A run is a loop of single steps,
-with the analyses saturated in between; it stops at a fixpoint or, by counts alone, before a step
-that would pass the limit. Wall time never decides, so one input has one result.
+Rules arrive as egglog text over the declarations of `passes.egraph_text`. A run is a loop of single
+steps, with the analyses saturated in between; it stops at a fixpoint or, by counts alone, before a
+step that would pass the limit. Wall time never decides, so one input has one result.
 
 egglog is not typed in full and its serialised form is not public: `Graph` is what others see.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from tensorc.passes.egraph_text import ANALYSES, LANGUAGE
 from tensorc.passes.terms import (
     Add,
     Call,
@@ -27,111 +29,6 @@ from tensorc.passes.terms import (
     Term,
     Yes,
 )
-
-LANGUAGE = """
-(sort T)
-(sort Terms (MultiSet T))
-(sort Names (Set String))
-(sort AllNames (MultiSet Names))
-(sort Flags (MultiSet i64))
-(sort NamesOf (UnstableFn (T) Names))
-(sort FlagOf (UnstableFn (T) i64))
-(sort Join (UnstableFn (Names Names) Names))
-(sort Place (UnstableFn (Terms T) i64))
-(sort Each (UnstableFn (T) T))
-
-(constructor Leaf (String) T)
-(constructor Yes () T)
-(constructor Mul (BigRat Terms) T)
-(constructor Add (Terms) T)
-(constructor Sum (Names T T) T)
-(constructor Max (Names T T) T)
-(constructor Min (Names T T) T)
-(constructor Some (Names T) T)
-(constructor F1 (String T) T)
-(constructor F2 (String T T) T)
-(constructor Sel (T T T) T)
-(constructor Rnd (String T) T)
-(constructor Gat (String T T) T)
-(constructor Times (BigRat Terms T) T)
-
-(function at (Terms T) i64 :merge (min old new))
-(function free (T) Names :merge (set-intersect old new))
-(function constant (T) i64 :merge (max old new))
-(function nonpos (T) i64 :merge (max old new))
-(function unit (T) i64 :merge (max old new))
-(function positive (T) i64 :merge (max old new))
-(function permutes (T String) i64 :merge (max old new))
-(function sanctioned (T) i64 :merge (max old new))
-
-(ruleset analysis)
-(ruleset rules)
-"""
-
-# What every term has, whatever the rules: members of products and sums, free indices, signs.
-# constant: free of data and above 0. nonpos: at most 0. unit: within [0, 1].
-ANALYSES = """
-(rule ((= t (Mul q ms))) ((unstable-multiset-fill-index ms (unstable-fn "at"))) :ruleset analysis)
-(rule ((= t (Add ms))) ((unstable-multiset-fill-index ms (unstable-fn "at"))) :ruleset analysis)
-(rule ((= t (Times q ms x))) ((union t (Mul q (multiset-insert ms x)))) :ruleset analysis)
-
-(rule ((= t (Yes))) ((set (free t) (set-empty))) :ruleset analysis)
-(rule ((= t (Mul q ms)) (= k (at ms x)) (= f (free x))
-       (= fs (unstable-multiset-map (unstable-fn "free") ms))
-       (= (multiset-length ms) (multiset-length fs)))
-      ((set (free t) (unstable-multiset-reduce (unstable-fn "set-union") (set-empty) fs)))
-      :ruleset analysis)
-(rule ((= t (Mul q ms)) (= 0 (multiset-length ms))) ((set (free t) (set-empty)))
-      :ruleset analysis)
-(rule ((= t (Add ms)) (= k (at ms x)) (= f (free x))
-       (= fs (unstable-multiset-map (unstable-fn "free") ms))
-       (= (multiset-length ms) (multiset-length fs)))
-      ((set (free t) (unstable-multiset-reduce (unstable-fn "set-union") (set-empty) fs)))
-      :ruleset analysis)
-(rule ((= t (Sum i c x)) (= f (free x)) (= g (free c)))
-      ((set (free t) (set-diff (set-union f g) i))) :ruleset analysis)
-(rule ((= t (Max i c x)) (= f (free x)) (= g (free c)))
-      ((set (free t) (set-diff (set-union f g) i))) :ruleset analysis)
-(rule ((= t (Min i c x)) (= f (free x)) (= g (free c)))
-      ((set (free t) (set-diff (set-union f g) i))) :ruleset analysis)
-(rule ((= t (Some i c)) (= g (free c))) ((set (free t) (set-diff g i))) :ruleset analysis)
-(rule ((= t (F1 n x)) (= f (free x))) ((set (free t) f)) :ruleset analysis)
-(rule ((= t (F2 n x y)) (= f (free x)) (= g (free y)))
-      ((set (free t) (set-union f g))) :ruleset analysis)
-(rule ((= t (Sel c x y)) (= f (free x)) (= g (free y)) (= h (free c)))
-      ((set (free t) (set-union h (set-union f g)))) :ruleset analysis)
-(rule ((= t (Rnd n x)) (= f (free x))) ((set (free t) f)) :ruleset analysis)
-(rule ((= t (Gat r e x)) (= f (free x)) (= g (free e)))
-      ((set (free t) (set-union g (set-remove f r)))) :ruleset analysis)
-
-(rule ((= t (Mul q ms)) (> q (bigrat (bigint 0) (bigint 1))) (= k (at ms x)) (= one (constant x))
-       (= all (unstable-multiset-map (unstable-fn "constant") ms))
-       (= (multiset-length ms) (multiset-length all)))
-      ((set (constant t) 1)) :ruleset analysis)
-(rule ((= t (F1 "recip" x)) (= one (constant x))) ((set (constant t) 1)) :ruleset analysis)
-(rule ((= one (constant t))) ((set (positive t) 1)) :ruleset analysis)
-(rule ((= t (F1 "exp" x))) ((set (positive t) 1)) :ruleset analysis)
-(rule ((= t (F1 "exp2" x))) ((set (positive t) 1)) :ruleset analysis)
-(rule ((= t (F1 "recip" x)) (= one (positive x))) ((set (positive t) 1)) :ruleset analysis)
-(rule ((= t (Sum i c x)) (= one (positive x))) ((set (positive t) 1)) :ruleset analysis)
-
-(rule ((= t (Add ms)) (= 2 (multiset-length ms)) (= k (at ms y))
-       (= y (Mul (bigrat (bigint -1) (bigint 1)) m)) (= 1 (multiset-length m)) (= j (at m z))
-       (= z (Max i c x)) (= l (at ms x)))
-      ((set (nonpos t) 1)) :ruleset analysis)
-(rule ((= t (Add ms)) (= 2 (multiset-length ms)) (= k (at ms y))
-       (= y (Mul (bigrat (bigint -1) (bigint 1)) m)) (= 1 (multiset-length m)) (= j (at m s))
-       (= s (F1 "shift" z)) (= z (Max i c x)) (= l (at ms x)))
-      ((set (nonpos t) 1)) :ruleset analysis)
-(rule ((= t (Mul q ms)) (> q (bigrat (bigint 0) (bigint 1))) (= k (at ms x)) (= one (nonpos x))
-       (= all (unstable-multiset-map (unstable-fn "constant") (multiset-remove ms x)))
-       (= (multiset-length ms) (+ 1 (multiset-length all))))
-      ((set (nonpos t) 1)) :ruleset analysis)
-(rule ((= t (F1 "exp" x)) (= one (sanctioned x)) (= t (F1 "exp2" y)))
-      ((set (sanctioned y) 1)) :ruleset analysis)
-(rule ((= t (F1 "exp" x)) (= one (nonpos x))) ((set (unit t) 1)) :ruleset analysis)
-(rule ((= t (F1 "exp2" x)) (= one (nonpos x))) ((set (unit t) 1)) :ruleset analysis)
-"""
 
 _ANALYSE = "(run-schedule (saturate (run analysis)))"
 OPERATORS = ("Leaf", "Yes", "Mul", "Add", "Sum", "Max", "Min", "Some", "F1", "F2", "Sel", "Rnd",
@@ -185,16 +82,58 @@ class Graph:
     source: Graph | None = None  # before any rule
 
 
+class EngineFailed(Exception):
+    """egglog gave up; its message. The engine is gone, the next run makes another."""
+
+
 def saturate(terms: Sequence[Term], facts: Facts, rules: str, limits: Limits) -> Graph:
-    """Every form of `terms` that `rules` (egglog text) reach within `limits`."""
-    engine = _engine()
-    _run(engine, LANGUAGE + ANALYSES + rules)
+    """Every form of `terms` that `rules` (egglog text) reach within `limits`.
+
+    Raises EngineFailed, and ImportError where egglog is not installed.
+    """
+    try:
+        engine = _warm(rules)
+        _run(engine, "(push)")
+        graph = _saturated(engine, terms, facts, limits)
+        _run(engine, "(pop)")
+        return graph
+    except (KeyboardInterrupt, SystemExit, ImportError):
+        raise
+    except BaseException as error:  # the engine's panics are no Exceptions
+        _ENGINES.by_rules.pop(rules, None)
+        raise EngineFailed(f"{type(error).__name__}: {error}") from error
+
+
+def _saturated(engine: Any, terms: Sequence[Term], facts: Facts, limits: Limits) -> Graph:
     _run(engine, "\n".join(_insertions(terms, facts)))
     fired: dict[str, int] = {}
     _run(engine, _ANALYSE)
     source = _Reader(engine).graph(len(terms), {}, "")
     note = _loop(engine, limits, fired)
     return replace(_Reader(engine).graph(len(terms), fired, note), source=source)
+
+
+class _Engines(threading.local):
+    """A thread's engines by rules, whose reading takes longer than a run; none may leave it."""
+
+    def __init__(self) -> None:
+        self.by_rules: dict[str, Any] = {}
+
+
+_ENGINES = _Engines()
+_KEPT = 2  # engines of a thread; a program compiles with one table of rules
+
+
+def _warm(rules: str) -> Any:
+    """An engine that knows the rules and no terms."""
+    known = _ENGINES.by_rules
+    if rules not in known:
+        while len(known) >= _KEPT:
+            del known[next(iter(known))]
+        engine = _engine()
+        _run(engine, LANGUAGE + ANALYSES + rules)
+        known[rules] = engine
+    return known[rules]
 
 
 def _engine() -> Any:

@@ -35,13 +35,16 @@ FEW = 1200  # nodes that CP-SAT is asked about
 
 @dataclass(frozen=True)
 class Extracted:
-    """The chosen terms, their cost with sharing, and whether that is proved least."""
+    """The chosen terms, their cost with sharing, and whether that is proved least; the cost of the
+    greedy choice; of the source as written, and of the source with each sum's factors contracted
+    in their best order."""
 
     terms: tuple[Term, ...]
     cost: int
     optimal: bool
     greedy: int
     source: int
+    contracted: int
 
 
 Chosen = dict[int, Option]
@@ -62,9 +65,11 @@ def extract(graph: Graph, sizes: Mapping[str, int], exact: bool = True) -> Extra
             if dag_cost(chosen, graph.roots) <= cost:
                 best = chosen
     terms = built(best, graph.roots)
-    source = graph.source or graph
-    before = dag_cost(knuth(priced(source, sizes)), source.roots) if graph.source else first
-    return Extracted(terms, dag_cost(best, graph.roots), optimal, first, before)
+    written = graph.source or graph
+    before, contracted = (
+        dag_cost(knuth(priced(written, sizes, ordered)), written.roots) for ordered in (False, True)
+    )
+    return Extracted(terms, dag_cost(best, graph.roots), optimal, first, before, contracted)
 
 
 # --- choices ------------------------------------------------------------------------------------

@@ -28,15 +28,16 @@ class Option:
     product: ENode | None = None
 
 
-def priced(graph: Graph, sizes: Mapping[str, int]) -> dict[int, list[Option]]:
-    """The options of each class, without those that numerics forbid, cheapest first."""
-    pricer = _Pricer(graph, sizes)
+def priced(graph: Graph, sizes: Mapping[str, int], ordered: bool = True) -> dict[int, list[Option]]:
+    """The options of each class, without those that numerics forbid, cheapest first. `ordered`:
+    the factors of a sum are contracted in their best order, not all at every point."""
+    pricer = _Pricer(graph, sizes, ordered)
     return {number: pricer.options(number) for number in graph.classes}
 
 
 class _Pricer:
-    def __init__(self, graph: Graph, sizes: Mapping[str, int]) -> None:
-        self.graph, self.sizes = graph, sizes
+    def __init__(self, graph: Graph, sizes: Mapping[str, int], ordered: bool) -> None:
+        self.graph, self.sizes, self.ordered = graph, sizes, ordered
 
     def options(self, number: int) -> list[Option]:
         """Every allowed way to compute a class; none needs the class itself."""
@@ -71,7 +72,8 @@ class _Pricer:
         assert isinstance(indices, tuple)
         found: list[Option] = []
         for product in self.graph.classes[body]:
-            if product.operator != "Mul" or len(product.args) < 2:
+            few = 2 <= len(product.args) < 3
+            if product.operator != "Mul" or not (few or self.ordered and len(product.args) > 2):
                 continue
             factors = [self.free(arg) for arg in product.args if self.free(arg)]
             cost = costs.contraction(

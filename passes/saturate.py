@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Symbol, evaluate
-from tensorc.ir.tensor import Apply, Position, Program, Read, Reduce
+from tensorc.ir.tensor import Apply, Program, Read, Reduce
 from tensorc.passes.decode import Lost, decode
-from tensorc.passes.egraph import Graph, Limits, saturate
+from tensorc.passes.egraph import EngineFailed, Graph, Limits, saturate
 from tensorc.passes.encode import Encoded, encode
 from tensorc.passes.exponentials import EXPONENTIALS
 from tensorc.passes.extract import Extracted, extract
@@ -43,12 +43,14 @@ def rewrite(
     extents: Mapping[str, int],
     rules: Sequence[Rule] | None = None,
     limits: Limits | None = None,
+    worth: float = 1.0,
 ) -> Rewritten:
     """The cheapest form of a canonical program that `rules` (by default those of `fast`, where one
     might apply) reach.
 
     `extents`: the extents and `const` integers of this compile, by name; forms are compared at
-    these sizes and are right at all others where no extent is 0.
+    these sizes and are right at all others where no extent is 0. `worth`: the result has to cost
+    less than this part of the source as written, else the source stays.
     """
     if rules is None and not worth_encoding(program):
         return Rewritten(program)
@@ -60,14 +62,18 @@ def rewrite(
         return Rewritten(program, f"not rewritten: {reason}")
     if 0 in sizes.values():
         return Rewritten(program, "not rewritten: an extent is 0")
-    return _rewritten(encoded, sizes, rules, limits or Limits())
+    return _rewritten(encoded, sizes, rules, limits or Limits(), worth)
 
 
 _KINDS = ("extent", "parameter")
 
 
 def _rewritten(
-    encoded: Encoded, sizes: Mapping[str, int], rules: Sequence[Rule] | None, limits: Limits
+    encoded: Encoded,
+    sizes: Mapping[str, int],
+    rules: Sequence[Rule] | None,
+    limits: Limits,
+    worth: float,
 ) -> Rewritten:
     from tensorc.passes.rules import FAST
 
@@ -76,9 +82,13 @@ def _rewritten(
         return Rewritten(program)
     if sum(1 for _ in postorder(roots)) > MOST_NODES:
         return Rewritten(program, f"not rewritten: more than {MOST_NODES} terms")
-    graph = saturate(roots, encoded.facts(), text_of(FAST if rules is None else rules), limits)
-    found = extract(graph, sizes)
-    if found.cost >= found.source and not any(map(_many_factors, postorder(roots))):
+    table = text_of(FAST if rules is None else rules)
+    try:
+        graph = saturate(roots, encoded.facts(), table, limits)
+        found = extract(graph, sizes)
+    except (EngineFailed, ImportError) as reason:
+        return Rewritten(program, f"not rewritten: {reason}")
+    if found.cost >= worth * found.source:
         return Rewritten(program, graph.note, encoded, graph, found, graph.fired)
     try:
         made = decode(encoded, found.terms, sizes)
@@ -102,7 +112,7 @@ def worth_encoding(program: Program) -> bool:
                     or any(isinstance(a, Apply) and a.function.name in _PRODUCT for a in args)
                 )
             case Read(_, subscripts):
-                rich += any(not isinstance(sub, Position) for sub in subscripts)
+                rich += any(isinstance(n, Read) for n in postorder(subscripts))
             case _:
                 pass
     return reduces > 1 or bool(reduces and (rich or powers))
@@ -122,8 +132,3 @@ def promising(roots: Sequence[Term]) -> bool:
         isinstance(f.body, Mul) and (len(f.body.args) > 2 or f.body.factor != 1) for f in folds
     )
     return len(folds) > 1 or bool(folds) and (powers or rows or taken)
-
-
-def _many_factors(item: object) -> bool:
-    """A sum of a product of three factors or more: its order has to be chosen."""
-    return isinstance(item, Fold) and isinstance(item.body, Mul) and len(item.body.args) > 2

@@ -8,6 +8,7 @@ Nothing here knows types, machines or costs.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
@@ -99,9 +100,19 @@ ONE = Fraction(1)
 YES = Yes()
 
 
+_LONG = 96  # characters from which a key is cut and ends in a digest
+
+
 @fact
 def key(term: Term) -> str:
-    """A text that orders arguments; equal only for equal terms."""
+    """A short text that orders arguments; equal only for equal terms."""
+    text = _text(term)
+    if len(text) < _LONG:
+        return text
+    return f"{text[:32]}#{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}"
+
+
+def _text(term: Term) -> str:
     match term:
         case Leaf(name):
             return name

@@ -98,7 +98,8 @@ def _reported(error: Exception) -> int:
         return UNAVAILABLE
     if isinstance(error, OSError):
         name = visible(str(error.filename or ""))
-        click.echo(f"tensorc: {name}: {error.strerror or error}", err=True)
+        where = f"{name}: " if name else ""
+        click.echo(f"tensorc: {where}{error.strerror or error}", err=True)
         return USER
     if isinstance(error, BrokenInvariant):
         click.echo(f"tensorc: internal error: {error}", err=True)

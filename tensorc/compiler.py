@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
 from tensorc.ir.launch import Launch, Strides
+from tensorc.ir.node import compact
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 from tensorc.runtime.compiled import Call, Compiled, const_values
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
+REWRITE = True  # whether programs pass through the algebra unless a request says otherwise
+WORTH = 0.95  # of the cost as written: what is saved has to be more than guesses of costs are wrong
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Request:
     static: Mapping[str, int]
     strides: Mapping[str, Strides] = field(default_factory=dict[str, Strides])
     policy: str = "fast"
-    rewrite: bool = REWRITE
+    rewrite: bool = field(default_factory=lambda: REWRITE)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,23 @@ def _rewrite(state: State, request: Request) -> State:
     assert isinstance(state, Program)
     if not request.rewrite or request.policy != "fast" or not worth_encoding(state):
         return state
-    return rewrite(state, request.static).program
+    made = rewrite(state, request.static, worth=WORTH).program
+    if made is not state:
+        _validate(state, made, request.static)
+    return made
+
+
+def _validate(source: Program, result: Program, extents: Mapping[str, int]) -> None:
+    """Stop if exact arithmetic shows that a rewritten program is another one."""
+    from tensorc.ir.accept import Outcome
+    from tensorc.passes.validate import validate
+
+    found = validate(source, result, extents)
+    if found.outcome is Outcome.FAIL:
+        raise BrokenInvariant(
+            f"rewriting changed the program: {found}\n\n{show(source)}\n{show(result)}\n"
+            "This is a bug in tensorc; please report the program and its sizes."
+        )
 
 
 def _lower(state: State, request: Request) -> State:
@@ -220,6 +238,7 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
         return _loaded(found, levels)
     launch, code = levels.launch(), levels.code()
     cache.store(key, cache.Stored(to_json(launch), code))
+    compact()
     return Compiled(program, launch, CpuKernel(code, launch.entries), levels)
 
 

@@ -13,8 +13,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from operator import index as index_of
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast
 
 from tensorc.errors import NotationError, NotationWarning, Unavailable
 from tensorc.ir.source import Source
@@ -125,8 +126,11 @@ class Op:
     def on(self, device: str, **options: object) -> Op:
         """The same operator on another device: "cpu", "emulator" or "interpreter".
 
-        Options: `policy="strict"`, and for the emulator `arch="sm_80"`, "sm_90a", ...
+        Options: `policy="strict"`, and for the emulator `arch="sm_80"`, "sm_90a", ... Raises
+        TypeError for another option, ValueError for another policy.
         """
+        for name, value in options.items():
+            _known_option(name, value)
         chosen = {**self._options, **options}
         return Op(self.name, self._made, self.function, device, self._outputs, chosen)
 
@@ -140,7 +144,8 @@ class Op:
         """The compiled kernel; extents in `sizes` are fixed in it, the others are arguments of it.
 
         `arch`: "native" or "cpu". `policy`: "fast" or "strict". Raises NotationError for the
-        program, ValueError for an index that it does not have, Unavailable for other machines.
+        program, ValueError for an index that it does not have, an extent that is not an integer of
+        at least 0 or another policy, Unavailable for other machines.
         """
         from tensorc.compiler import Request, compile_cpu, cpu_target
 
@@ -150,6 +155,9 @@ class Op:
         unknown = [name for name in static if name not in program.extent_of]
         if unknown:
             raise ValueError(f"sizes: {self.name} has no index {unknown[0]}")
+        for index, size in static.items():
+            static[index] = _extent(index, size)
+        _known_option("policy", policy)
         return compile_cpu(program, Request(cpu_target(), static, policy=policy))
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -177,6 +185,21 @@ class Op:
         except NotationError as error:
             text = str(error)
         return f"<pre>{escape(text)}</pre>"
+
+
+def _known_option(name: str, value: object) -> None:
+    if name not in ("policy", "arch"):
+        raise TypeError(f"{name} is no option; there are policy and arch")
+    if name == "policy" and value not in ("fast", "strict"):
+        raise ValueError(f"policy={value!r}: there are fast and strict")
+
+
+def _extent(index: str, size: object) -> int:
+    """An integer of Python or NumPy, at least 0."""
+    number = -1 if isinstance(size, bool) or not isinstance(size, SupportsIndex) else index_of(size)
+    if number < 0:
+        raise ValueError(f"sizes: {index} = {size!r} is not an integer of at least 0")
+    return number
 
 
 def op(signature: str, name: str = "") -> Callable[[Function], Op]:

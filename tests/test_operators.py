@@ -119,3 +119,22 @@ def test_notebooks_show_the_program_escaped() -> None:
         return x[j]
 
     assert "TC-E" in wrong._repr_html_()  # pyright: ignore[reportPrivateUsage]
+
+
+def test_wrong_options_and_sizes_are_named() -> None:
+    with pytest.raises(TypeError, match="polcy is no option; there are policy and arch"):
+        twice.on("cpu", polcy="strict")
+    with pytest.raises(ValueError, match="policy='slow': there are fast and strict"):
+        twice.on("cpu", policy="slow")
+    with pytest.raises(ValueError, match="policy='slow'"):
+        twice.compile(policy="slow")
+    for size in (-1, 2.5, True):
+        with pytest.raises(ValueError, match=f"i = {size} is not an integer of at least 0"):
+            twice.compile(sizes={"i": size})  # type: ignore[dict-item]
+    assert twice.compile(sizes={"i": np.int64(3)}).run({"x": X[0]}, {"i": 3})  # type: ignore
+
+
+def test_a_complex_scalar_does_not_lose_its_imaginary_part() -> None:
+    with pytest.raises(tc.ArgumentError) as caught:
+        scaled(X, 3j)
+    assert (caught.value.code, caught.value.found) == ("E211", "complex128")

@@ -69,6 +69,9 @@ def _static(extents: Mapping[str, Polynomial], given: dict[str, int]) -> dict[st
     unknown = sorted(set(given) - set(extents))
     if unknown:
         raise click.UsageError(f"--size {unknown[0]}: the operator has no index of that name")
+    for name, value in given.items():
+        if value < 0:
+            raise click.UsageError(f"--size {name}={value}: an extent is at least 0")
     return given
 
 

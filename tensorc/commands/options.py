@@ -70,11 +70,17 @@ def print_json(schema: str, fields: Mapping[str, object]) -> None:
 
 
 def write_output(path: str, data: bytes, force: bool) -> None:
-    """Write a file whole or not at all; an existing file needs `--force`. "-": stdout."""
+    """Write a file whole or not at all; an existing file needs `--force`. "-": stdout. What is no
+    plain file (a pipe, a device) is written to, never replaced."""
     if path == "-":
         sys.stdout.buffer.write(data)
         return
     target = Path(path)
+    if target.is_dir():
+        raise click.UsageError(f"{path} is a folder; name a file")
+    if target.exists() and not target.is_file():
+        target.write_bytes(data)
+        return
     if target.exists() and not force:
         raise click.UsageError(f"{path} exists; --force overwrites it")
     target.parent.mkdir(parents=True, exist_ok=True)

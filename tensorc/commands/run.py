@@ -91,8 +91,8 @@ def _load(path: str) -> Array:
     """A .npy file; no pickled objects."""
     try:
         return np.load(path, allow_pickle=False)
-    except ValueError as error:
-        raise click.UsageError(f"{path} is not a .npy file of numbers ({error})") from None
+    except ValueError:
+        raise click.UsageError(f"{path} is not a whole .npy file of numbers") from None
 
 
 def drawn(

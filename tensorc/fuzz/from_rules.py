@@ -173,7 +173,7 @@ class _Maker:
         name, _, inside = label.partition("[")
         indices = tuple(inside.removesuffix("]").split(",")) if inside != "]" else ()
         dtype = BOOL if name[0] == "?" else I32 if name in ("P", "Q", "at") else self.dtype
-        plain = f"{name.strip('?').upper()}_{''.join(indices)}"
+        plain = f"{name.replace('?', 'where_').upper()}_{''.join(indices)}"
         shape = tuple(extent(index) for index in indices)
         tensor = self.tensors.setdefault(plain, Tensor(plain, dtype, shape))
         return Read(tensor, tuple(Position(index) for index in indices))

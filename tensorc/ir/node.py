@@ -12,6 +12,7 @@ structure only; everything relational belongs to a verifier.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +23,7 @@ N = TypeVar("N", bound="Node")
 
 _TABLE: weakref.WeakValueDictionary[tuple[object, ...], Any] = weakref.WeakValueDictionary()
 _LOCK = threading.RLock()
+_ROOM = 1 << 20  # bytes of the table that are not worth looking at
 
 
 class Interned(type):
@@ -37,6 +39,17 @@ class Interned(type):
         key = (cls, *[getattr(made, name) for name in names])
         with _LOCK:
             return cast(T, _TABLE.setdefault(key, made))
+
+
+def compact() -> None:
+    """Give back the room of nodes that are gone: a dict keeps its largest size until it grows.
+
+    An entry that dies while the table is copied stays as a dead reference, which lookups pass over.
+    """
+    table: Any = _TABLE  # `data`, the dict below it, is in no type stub
+    with _LOCK:
+        if sys.getsizeof(table.data) > _ROOM + 256 * len(table.data):
+            table.data = dict(table.data)
 
 
 class Node(metaclass=Interned):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorc.ir import weak
+from tensorc.ir.constants import fold
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import BOOL, INTEGER, REAL, DType, Kind, integer_range, settled
 from tensorc.ir.functions import PROD, SUM, Reducer
@@ -41,8 +42,13 @@ def literal_fault(expr: Expr, dtype: DType, span: Place) -> Diagnostic | None:
     if value_type(expr) is INTEGER and dtype.integral:
         number = weak.integer(expr)
         low, high = integer_range(settled(dtype))
-        if number is not None and not low <= number <= high:
-            return fault("E224", span, literal=weak.short(number), dtype=dtype, low=low, high=high)
+        if number is None and fold(expr, {}) in ("inf", "-inf"):
+            literal = "a number beyond 2**16384"
+        elif number is None or low <= number <= high:
+            return None
+        else:
+            literal = weak.short(number)
+        return fault("E224", span, literal=literal, dtype=dtype, low=low, high=high)
     if dtype.floating or dtype.complex:
         return _overflow(expr, settled(dtype), span)
     return None

@@ -58,6 +58,8 @@ def _as_array(value: object, dtype: DType) -> Array:
     value = taken(value)
     if isinstance(value, np.ndarray):
         return cast(Array, value)
+    if isinstance(value, complex) and not dtype.complex:
+        return np.asarray(value)
     if isinstance(value, bool | int | float | complex):
         return np.asarray(value).astype(numpy_dtype(dtype))
     return np.asarray(value)
@@ -74,9 +76,9 @@ def _check(parameter: Declaration, array: Array) -> list[Diagnostic]:
     tensor = parameter.tensor
     if not _holds(array.dtype, tensor.dtype):
         hint = f"convert it: {tensor.name}.astype(...)"
-        return [_fault("E211", parameter, f"found {array.dtype}", hint)]
+        return [_fault("E211", parameter, str(array.dtype), hint)]
     if array.ndim != len(tensor.shape):
-        found = f"found shape {array.shape}"
+        found = f"shape {array.shape}"
         return [_fault("E204", parameter, found, f"give {len(tensor.shape)} dimensions")]
     return []
 

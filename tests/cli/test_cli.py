@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,20 @@ def test_compile_to_object_code(gemv: str, tmp_path: Path) -> None:
     assert run("compile", gemv, "-o", str(target), "--size", "k=16") == 0
     assert target.stat().st_size > 500
     assert run("compile", gemv, "-o", str(target)) == 2  # exists
+
+
+def test_a_pipe_is_written_and_not_replaced(gemv: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run("compile", gemv, "--emit", "tensor", "-o", str(pipe), "--force") == 0
+        assert os.read(reader, 4096).decode() == GEMV
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert run("compile", gemv, "--emit", "tensor", "-o", str(tmp_path), "--force") == 2
+    assert run("compile", gemv, "--emit", "tile", "--size", "m=-4") == 2
 
 
 def test_check(gemv: str, capsys: pytest.CaptureFixture[str]) -> None:

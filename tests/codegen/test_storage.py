@@ -84,3 +84,13 @@ def test_shapes_made_of_a_const_integer(device: str, kind: str) -> None:
         y, z = segments.on(device)(x, at, size)
         np.testing.assert_array_equal(y, [sums, 2 * sums])
         np.testing.assert_array_equal(z, np.stack([sums, 2 * sums], 1) + sum(range(size)))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_many_subscripts_out_of_range_at_once(device: str) -> None:
+    if device == "emulator":
+        need("cxx")
+    (gather,) = tc.loads("op gather(x: f32[n], i: i32[m]) -> y: f32[m]\n  y[m] = x[i[m]]\n")
+    x, i = np.ones(3, np.float32), np.full(300, -1, np.int32)
+    with pytest.raises(tc.OutOfRange, match=r"i\[0\] = -1, x has 3 rows"):
+        gather.on(device)(x, i)

@@ -15,6 +15,7 @@ import pytest
 from tensorc.errors import NotationError
 from tensorc.ir.source import Source
 from tensorc.ir.syntax import Call, Chain, height
+from tensorc.lang import read
 from tensorc.lang.parse import parse_file
 
 HEADER = "op f(x: f32[n], w: f32) -> y: f32[n]\n  y[n] = "
@@ -133,3 +134,12 @@ def test_nothing_includes_a_file() -> None:
     for text in ('include "x.tc"', "import os", "@/etc/passwd", "op f() -> y: f32\n  y = ../x"):
         with pytest.raises(NotationError):
             parse_file(Source("f.tc", text))
+
+
+@pytest.mark.parametrize("number", ["10**10**10", "(1 << 100000000000)", "-(3 * 10**10**10)"])
+@pytest.mark.parametrize("dtype", ["i32", "u64"])
+def test_integers_beyond_all_bounds_fit_nothing(number: str, dtype: str) -> None:
+    with pytest.raises(NotationError) as caught:
+        read(Source("f.tc", f"op f(x: {dtype}[i]) -> y: {dtype}[i]\n  y[i] = x[i] + {number}\n"))
+    assert caught.value.code == "E224"
+    assert "a number beyond 2**16384 does not fit" in str(caught.value)

@@ -20,6 +20,7 @@ from tensorc.ir.print_tensor import show_program
 from tensorc.ir.tensor import Program
 from tensorc.ir.verify_tensor import verify
 from tensorc.lang import read
+from tensorc.passes import egraph
 from tensorc.passes.canonicalise import canonicalise
 from tensorc.passes.egraph import Limits
 from tensorc.passes.rules import FAST, RULES
@@ -88,7 +89,7 @@ def rewritten(text: str, found: Discovery) -> tuple[Program, Rewritten, dict[str
 
 def ratio(made: Rewritten) -> float:
     """The cost of the result relative to the source."""
-    return made.extracted.cost / made.extracted.source if made.extracted else 1.0
+    return made.extracted.cost / made.extracted.contracted if made.extracted else 1.0
 
 
 @pytest.mark.parametrize("found", DISCOVERIES, ids=lambda item: item.name)
@@ -170,3 +171,21 @@ def test_the_validator_finds_a_wrong_result() -> None:
     sizes = {"i": 8}
     assert validate(right, right, sizes).passed
     assert validate(right, wrong, sizes).output == "y"
+
+
+def test_a_failing_engine_leaves_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = DISCOVERIES[0]
+    program = program_of(found.text)
+    monkeypatch.setattr(egraph, "LANGUAGE", "(sort T")
+    made = rewrite(program, found.sizes, FAST[:5])
+    assert made.program is program
+    assert made.note.startswith("not rewritten: EggSmolError")
+
+
+def test_tables_in_any_order_give_the_same_program() -> None:
+    for found in DISCOVERIES:
+        program = program_of(found.text)
+        sizes = sizes_of(program, found.sizes)
+        rules = RULES if found.every else FAST
+        first, second = (rewrite(program, sizes, table).program for table in (rules, rules[::-1]))
+        assert first == second, found.name

@@ -429,7 +429,7 @@ def writers(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.filterwarnings("error::tensorc.CacheWarning")
 def test_writers_killed_at_any_moment(folder: Path) -> None:
-    rounds = 200 if os.environ.get("TENSORC_PROFILE") == "campaign" else 8
+    rounds = 200 if os.environ.get("TENSORC_PROFILE") == "campaign" else 20
     draw = np.random.default_rng(5)
     alive = writers(folder)
     for _ in range(rounds):

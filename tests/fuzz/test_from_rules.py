@@ -1,0 +1,45 @@
+"""Programs made from the left sides of rules, through the whole compiler with rewriting on."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+import tensorc.compiler
+from tensorc.fuzz.case import of_generated
+from tensorc.fuzz.from_rules import generate
+from tensorc.fuzz.oracle import examine
+from tensorc.ir.choose import RandomChooser
+from tensorc.ir.print_tensor import show_program
+from tensorc.lang import read
+from tensorc.passes.canonicalise import canonicalise
+from tensorc.passes.saturate import rewrite
+from tensorc.passes.validate import validate
+
+COUNT = 500 if os.environ.get("TENSORC_PROFILE") == "campaign" else 40
+COMPILED = 200 if os.environ.get("TENSORC_PROFILE") == "campaign" else 10
+
+
+def test_rewritten_programs_are_equal() -> None:
+    changed = 0
+    for seed in range(COUNT):
+        made = generate(RandomChooser(seed))
+        program = canonicalise(read(show_program(made.program), "case.tc")[0])
+        result = rewrite(program, made.sizes).program
+        changed += result is not program
+        found = validate(program, result, made.sizes)
+        assert found.passed, f"seed {seed}: {found}\n{show_program(program)}"
+    assert changed > COUNT // 5
+
+
+def test_rewritten_programs_run_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensorc.compiler, "REWRITE", True)
+    monkeypatch.setattr(tensorc.compiler, "WORTH", 1.0)
+    for seed in range(COMPILED):
+        case = of_generated(generate(RandomChooser(seed)))
+        found = examine(case)
+        if found.outcome == "fail":  # ours only if the program as written runs right
+            monkeypatch.setattr(tensorc.compiler, "REWRITE", False)
+            assert examine(case).outcome == "fail", f"seed {seed}: {found}\n{case.text}"
+            monkeypatch.setattr(tensorc.compiler, "REWRITE", True)

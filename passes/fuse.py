@@ -107,7 +107,8 @@ def _together(item: Equation, group: list[Equation], inliner: Inliner) -> bool:
     grid = set(grid_of(group))
     if item.indices == grid_of(group):
         return True
-    nested = set(item.indices) <= grid or grid <= set(item.indices)
+    # One index more: it lies in a tile. A grid over several might be empty and store nothing.
+    nested = len(set(item.indices) ^ grid) == 1
     return nested and bool(_shared(item, inliner) & {r for e in group for r in _shared(e, inliner)})
 
 

@@ -56,6 +56,8 @@ def in_tile(group: Sequence[Equation], sizes: Mapping[str, int]) -> str | None:
     indices = grid_of(group)
     saved: dict[str, float] = {}
     for item in needed([e.body for e in group], _nothing):
+        if not any(isinstance(node, Read) for node in postorder([item.body])):
+            continue  # a count costs nothing
         points = math.prod(sizes[i] for i in {*item.indices, *free_indices(item)})
         for index in set(indices) - free_indices(item):
             saved[index] = saved.get(index, 0.0) + points * sizes[index]

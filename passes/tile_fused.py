@@ -39,6 +39,7 @@ from tensorc.ir.tensor import (
     free_indices,
 )
 from tensorc.ir.tile import Block, Kernel, Store, TileProgram
+from tensorc.passes.canonicalise import variants
 from tensorc.passes.contiguity import Units, lanes_of
 from tensorc.passes.guards import Reads
 from tensorc.passes.inline import Inliner, Unfused
@@ -65,14 +66,16 @@ def tile_fused(
     hints = sizes_of(program, sizes or {})
     known = {extents[name]: size for name, size in hints.items()}
     every = {name: known[size] for name, size in extents.items() if size in known}
+    changed: dict[Read, set[Read]] = {}
     kernels = tuple(
-        _Emission(program, extents, every, lanes, units).kernel(item) for item in plan.kernels
+        _Emission(program, extents, every, lanes, units, changed).kernel(item)
+        for item in plan.kernels
     )
     stored = {item.tensor.name: item.tensor for k in plan.kernels for item in k.outputs}
     workspaces = tuple(stored[name] for name in plan.stored)
     return TileProgram(
         program.name, machine, program.parameters, program.outputs, workspaces,
-        plan.extents, kernels, program.tables, plan.checks,
+        plan.extents, kernels, program.tables, variants(plan.checks, changed),
     )  # fmt: skip
 
 
@@ -81,13 +84,14 @@ class _Emission:
 
     def __init__(
         self, program: Program, extents: Mapping[str, Polynomial], sizes: Mapping[str, int],
-        lanes: int, units: Units,
+        lanes: int, units: Units, changed: dict[Read, set[Read]],
     ) -> None:  # fmt: skip
         self.program, self.extents, self.sizes = program, extents, sizes
         self.vector, self.units = lanes, units
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
         self.scopes = Scopes(extents, {*extents, *(item.tensor.name for item in named)})
         self.walks = Walks(self.scopes, sizes, lanes, units, Inliner(program, ()).moved)
+        self.scopes.changed = changed
         self.grid: tuple[str, ...] = ()
 
     def kernel(self, item: PlannedKernel) -> Kernel:

@@ -53,6 +53,7 @@ class Scopes:
         self.taken = {*taken}
         self.open_scopes = [_Scope()]
         self.bound: dict[str, int] = {}
+        self.changed: dict[Read, set[Read]] = {}  # reads as they stand in the kernel
         self.careful: frozenset[Read] = frozenset()  # reads that keep their conditions around them
 
     @property
@@ -118,6 +119,8 @@ class Scopes:
                 return self.let(made, dtype) if self._movable(made) else Cast(dtype, made)
             case _:
                 made = rebuild(expr, lambda n: self.flat(n) if isinstance(n, Expr) else n)
+                if isinstance(expr, Read) and isinstance(made, Read):
+                    self.changed.setdefault(expr, set()).add(made)
                 costly = isinstance(made, Apply) and made.function.name in _COSTLY
                 return self.let(made) if costly and self._movable(made) else made
 

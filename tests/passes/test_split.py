@@ -41,11 +41,11 @@ def test_split_variance_far_from_zero_is_stable() -> None:
     source = program(ONE_KERNEL["moments"])
     sizes = sizes_of(source, {"m": 2, "n": 16384})
     item, stored = split(source, fuse(source, sizes, "none"), 8)
-    x = (1e3 + np.random.default_rng(0).standard_normal((2, 16384))).astype(np.float32)
+    x = (1e4 + np.random.default_rng(0).standard_normal((2, 16384))).astype(np.float32)
     sizes = sizes_of(item, sizes)
     made = tiled(item, fuse(item, sizes, "none", stored), sizes)
     found = interpret_tile(made, {"x": x}, sizes)["v"]
-    np.testing.assert_allclose(found, x.astype(np.float64).var(axis=1), rtol=2e-5)
+    np.testing.assert_allclose(found, x.astype(np.float64).var(axis=1), rtol=5e-5)
 
 
 def test_what_has_no_single_pass_is_not_split() -> None:

@@ -53,23 +53,30 @@ Chosen = dict[int, Option]
 def extract(graph: Graph, sizes: Mapping[str, int], exact: bool = True) -> Extracted:
     """The cheapest terms of the graph's roots at these sizes."""
     options = priced(graph, sizes)
-    greedy = knuth(options)
-    start = improved(options, greedy, graph.roots)
-    cost, first = dag_cost(start, graph.roots), dag_cost(greedy, graph.roots)
-    reachable = needed(options, graph.roots)
-    best, optimal = start, False
-    if exact and sum(len(options[number]) for number in reachable) <= FEW:
-        found = _optimal({n: options[n] for n in reachable}, graph.roots, start)
-        if found is not None:
-            chosen, optimal = found
-            if dag_cost(chosen, graph.roots) <= cost:
-                best = chosen
+    best, optimal, first = choose(options, graph.roots, exact)
     terms = built(best, graph.roots)
     written = graph.source or graph
     before, contracted = (
         dag_cost(knuth(priced(written, sizes, ordered)), written.roots) for ordered in (False, True)
     )
     return Extracted(terms, dag_cost(best, graph.roots), optimal, first, before, contracted)
+
+
+def choose(
+    options: Mapping[int, list[Option]], roots: tuple[int, ...], exact: bool = True
+) -> tuple[Chosen, bool, int]:
+    """An option for each class that the roots need: the choice, whether it is proved cheapest, and
+    the cost of the greedy one, which it never exceeds."""
+    greedy = knuth(options)
+    best, optimal = improved(options, greedy, roots), False
+    reachable = needed(options, roots)
+    if exact and sum(len(options[number]) for number in reachable) <= FEW:
+        found = _optimal({number: options[number] for number in reachable}, roots, best)
+        if found is not None:
+            chosen, optimal = found
+            if dag_cost(chosen, roots) <= dag_cost(best, roots):
+                best = chosen
+    return best, optimal, dag_cost(greedy, roots)
 
 
 # --- choices ------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tensorc.lang.surface import Operator
 
 Function = Callable[..., object]
+OPTIONS = ("policy", "arch", "specialize", "sizes")  # of `Op.on`
 
 
 class Once:
@@ -126,8 +127,9 @@ class Op:
     def on(self, device: str, **options: object) -> Op:
         """The same operator on another device: "cpu", "emulator" or "interpreter".
 
-        Options: `policy="strict"`, and for the emulator `arch="sm_80"`, "sm_90a", ... Raises
-        TypeError for another option, ValueError for another policy.
+        Options: `policy="strict"`, `specialize=False` and `sizes` (see `compiler.prepare`), and for
+        the emulator `arch="sm_80"`, "sm_90a", ... Raises TypeError for another option, ValueError
+        for another policy.
         """
         for name, value in options.items():
             _known_option(name, value)
@@ -188,8 +190,9 @@ class Op:
 
 
 def _known_option(name: str, value: object) -> None:
-    if name not in ("policy", "arch"):
-        raise TypeError(f"{name} is no option; there are policy and arch")
+    if name not in OPTIONS:
+        *most, last = OPTIONS
+        raise TypeError(f"{name} is no option; there are {', '.join(most)} and {last}")
     if name == "policy" and value not in ("fast", "strict"):
         raise ValueError(f"policy={value!r}: there are fast and strict")
 

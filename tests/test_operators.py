@@ -122,7 +122,7 @@ def test_notebooks_show_the_program_escaped() -> None:
 
 
 def test_wrong_options_and_sizes_are_named() -> None:
-    with pytest.raises(TypeError, match="polcy is no option; there are policy and arch"):
+    with pytest.raises(TypeError, match="polcy is no option; there are policy, arch, special"):
         twice.on("cpu", polcy="strict")
     with pytest.raises(ValueError, match="policy='slow': there are fast and strict"):
         twice.on("cpu", policy="slow")

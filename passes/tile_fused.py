@@ -135,7 +135,9 @@ class _Emission:
 
     def _output(self, output: Equation, late: str | None) -> None:
         """Store an output, in a loop over the index that no state has."""
-        body = output.body.arg if isinstance(output.body, Round) else output.body
+        body = output.body
+        if isinstance(body, Round) and body.dtype is output.tensor.dtype:
+            body = body.arg  # the store rounds
         subscripts = tuple(Position(index) for index in output.indices)
         if late is None or late not in output.indices:
             self._store(output, body, subscripts)

@@ -350,3 +350,9 @@ def test_sums_over_several_indices_and_long_rows_lie_in_memory() -> None:
     made = fused(item, sizes)
     assert any(tile.space == "memory" for tile in tiles(made.kernels[0]).values())
     compare(item, made, sizes)
+
+
+def test_a_name_of_a_narrow_type_rounds_where_it_is_the_whole_output() -> None:
+    item = program("op f(x: i32[m]) -> y: i32[m]\n  t: u8[m] = x[m] + 250\n  y[m] = t[m]\n")
+    found = interpret_tile(fused(item, {"m": 2}), {"x": np.array([1, 9], np.int32)}, {"m": 2})
+    assert found["y"].tolist() == [251, 3]

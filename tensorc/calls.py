@@ -65,7 +65,8 @@ class Calls:
         results = tuple(run(call, self.device, self.arch).values())
         if self._keep and not named:
             remember(self._bound, call, operands)
-        return results if len(results) > 1 else results[0]
+        first, *others = results
+        return results if others else first
 
     def _into(self, operands: tuple[object, ...], named: Mapping[str, object]) -> object:
         call = prepare(self.program, arguments(self.program, operands, named), **self.options)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-REWRITE = True  # whether programs pass through the algebra unless a request says otherwise
+REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
 WORTH = 0.95  # of the cost as written: what is saved has to be more than guesses of costs are wrong
 
 

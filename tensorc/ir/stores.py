@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tensorc.ir import weak
-from tensorc.ir.constants import fold
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import BOOL, INTEGER, REAL, DType, Kind, integer_range, settled
 from tensorc.ir.functions import PROD, SUM, Reducer
@@ -37,12 +36,19 @@ def storage_of(expr: Expr) -> DType:
             return settled(value_type(expr))
 
 
+def _beyond_all(expr: Expr) -> bool:
+    """Whether a constant is too large to be computed. Folding needs NumPy, checking does not."""
+    from tensorc.ir.constants import fold
+
+    return fold(expr, {}) in ("inf", "-inf")
+
+
 def literal_fault(expr: Expr, dtype: DType, span: Place) -> Diagnostic | None:
     """E224 or E107 if a weak constant is not representable in the type that it meets."""
     if value_type(expr) is INTEGER and dtype.integral:
         number = weak.integer(expr)
         low, high = integer_range(settled(dtype))
-        if number is None and fold(expr, {}) in ("inf", "-inf"):
+        if number is None and _beyond_all(expr):
             literal = "a number beyond 2**16384"
         elif number is None or low <= number <= high:
             return None

@@ -34,9 +34,9 @@ from tensorc.ir.read_channel import read_channel
 from tensorc.ir.schedule import LoopProblem
 from tensorc.ir.verify_channel import verify_channel
 from tensorc.machine.product import load_product
-from tensorc.passes.channels import BARE, Finish, Frame, TileRing, channels
-from tensorc.passes.check_protocol import check_protocol, explore_protocol
-from tensorc.passes.schedule import JIT, schedule
+from tensorc.passes.pipelining.channels import BARE, Finish, Frame, TileRing, channels
+from tensorc.passes.pipelining.check_protocol import check_protocol, explore_protocol
+from tensorc.passes.scheduling.schedule import JIT, schedule
 
 FRAMES = {
     "attention.d128.keys128": Frame(

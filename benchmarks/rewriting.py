@@ -15,11 +15,11 @@ from examples.sizes import EXAMPLES
 from tensorc.ir.choose import RandomChooser
 from tensorc.ir.tensor import Program
 from tensorc.lang import read
+from tensorc.passes.algebra.check_rule import fire
+from tensorc.passes.algebra.rules import FAST, RULES
+from tensorc.passes.algebra.saturate import Rewritten, rewrite
+from tensorc.passes.algebra.validate import validate
 from tensorc.passes.canonicalise import canonicalise
-from tensorc.passes.check_rule import fire
-from tensorc.passes.rules import FAST, RULES
-from tensorc.passes.saturate import Rewritten, rewrite
-from tensorc.passes.validate import validate
 
 ROWS, SECONDS = 5000, 0.5  # bars: e-graph rows; saturate and extract, for one block, warm
 

@@ -34,15 +34,15 @@ from tensorc.errors import Infeasible
 from tensorc.ir.print_schedule import gap, headline
 from tensorc.ir.schedule import LoopProblem, Schedule, placement_of
 from tensorc.machine.product import load_product
-from tensorc.passes.check_schedule import check_schedule
-from tensorc.passes.schedule import JIT, PROVE, schedule
-from tensorc.passes.schedule_bounds import limits
-from tensorc.passes.schedule_infeasible import limiting
-from tensorc.passes.schedule_model import build
-from tensorc.passes.schedule_search import Effort, Meter, search, tiles_stay
-from tensorc.passes.schedule_symmetry import symmetries
-from tensorc.passes.sensitivity import with_sensitivity
-from tensorc.passes.simulate import Jitter, on_time, simulate
+from tensorc.passes.scheduling.check_schedule import check_schedule
+from tensorc.passes.scheduling.schedule import JIT, PROVE, schedule
+from tensorc.passes.scheduling.schedule_bounds import limits
+from tensorc.passes.scheduling.schedule_infeasible import limiting
+from tensorc.passes.scheduling.schedule_model import build
+from tensorc.passes.scheduling.schedule_search import Effort, Meter, search, tiles_stay
+from tensorc.passes.scheduling.schedule_symmetry import symmetries
+from tensorc.passes.scheduling.sensitivity import with_sensitivity
+from tensorc.passes.scheduling.simulate import Jitter, on_time, simulate
 
 CAMPAIGN = os.environ.get("TENSORC_PROFILE") == "campaign"
 QUICK = Effort(5.0, 2.0, 0.2, 3)

@@ -91,7 +91,7 @@ def _complex_parts(state: State, request: Request) -> State:
 
 
 def _rewrite(state: State, request: Request) -> State:
-    from tensorc.passes.saturate import rewrite, worth_encoding
+    from tensorc.passes.algebra.saturate import rewrite, worth_encoding
 
     assert isinstance(state, Program)
     if not request.rewrite or request.policy != "fast" or not worth_encoding(state):
@@ -105,7 +105,7 @@ def _rewrite(state: State, request: Request) -> State:
 def _validate(source: Program, result: Program, extents: Mapping[str, int]) -> None:
     """Stop if exact arithmetic shows that a rewritten program is another one."""
     from tensorc.ir.accept import Outcome
-    from tensorc.passes.validate import validate
+    from tensorc.passes.algebra.validate import validate
 
     found = validate(source, result, extents)
     if found.outcome is Outcome.FAIL:
@@ -116,7 +116,7 @@ def _validate(source: Program, result: Program, extents: Mapping[str, int]) -> N
 
 
 def _lower(state: State, request: Request) -> State:
-    from tensorc.passes.lower import Widths, lower
+    from tensorc.passes.tiling.lower import Widths, lower
     from tensorc.runtime.arrays import unit_axis
 
     assert isinstance(state, Program)

@@ -1,8 +1,8 @@
 """Rewrites that the algebra has to discover, each with variants and with a twin to leave alone.
 
 No rule names any of them. `most` bounds the cost of the result relative to the source, each of its
-sums contracted in its best order, in the units of `tensorc.passes.costs` at `sizes`; the twin has
-the same shape, but the law does not hold there, so its cost must stay within 2 % of the source.
+sums contracted in its best order, in the units of `passes/algebra/costs.py` at `sizes`; the twin
+has the same shape, but the law does not hold there, so its cost must stay within 2 % of the source.
 `every` asks for all rules, those included that the policy `fast` may not use.
 """
 

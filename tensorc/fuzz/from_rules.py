@@ -32,8 +32,8 @@ from tensorc.ir.tensor import (
     free_indices,
     value_type,
 )
-from tensorc.passes.rules import RULES
-from tensorc.passes.terms import (
+from tensorc.passes.algebra.rules import RULES
+from tensorc.passes.algebra.terms import (
     Add,
     Call,
     Choice,

@@ -6,8 +6,8 @@ cycles and capacities and operators not at all. A `Schedule` is a mapping beside
 repeats every `ii` cycles, iteration `i` of an operation starting at `start + i * ii`.
 
 All times are whole cycles of one multiprocessor. Names are unique within their kind. Who made a
-problem, how it is solved, printed and checked is said elsewhere: `passes/schedule.py`,
-`ir/print_schedule.py`, `passes/check_schedule.py`.
+problem, how it is solved, printed and checked is said elsewhere: `passes/scheduling/schedule.py`,
+`ir/print_schedule.py`, `passes/scheduling/check_schedule.py`.
 
 Numbered invariants of a problem (`verify_problem`) and of a schedule's form (`verify_schedule`)
 are in `ir/verify_schedule.py`.

@@ -17,7 +17,7 @@ each iteration; C11 nothing is left in flight after a tile; C12 its steady state
 
 All roles, for every trip count: C13 only the taker takes a token, others pass it, equally often.
 
-Whether roles fit together in time is the matter of `passes/check_protocol.py`.
+Whether roles fit together in time is the matter of `passes/pipelining/check_protocol.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ Schedules: S6 it is of this problem and machine; S7 every operation is placed on
 use, with 0 <= cycle < ii and stage >= 0; S8 the plans name each ring, role and unit of capacity 1
 once; S9 a unit's order has exactly the operations that use it.
 
-Whether a schedule keeps the machine's limits is another matter: `passes/check_schedule.py`.
+Whether a schedule keeps the machine's limits is the matter of
+`passes/scheduling/check_schedule.py`.
 """
 
 from __future__ import annotations

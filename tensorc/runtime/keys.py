@@ -19,6 +19,7 @@ from tensorc.ir.tensor import Program
 
 SCHEMA = 1  # of keys and of what is stored under them
 _PARTS = ("ir", "machine", "runtime", "passes", "codegen")  # what turns a program into code
+_SUFFIXES = (".py", ".toml", ".cuh", ".h", ".cpp")
 
 
 def kernel_key(
@@ -45,15 +46,16 @@ def sources() -> str:
     """A digest of our own sources: in a checkout the version alone does not tell them apart."""
     digest = hashlib.sha256()
     for part in _PARTS:
-        for path in _files(f"tensorc.{part}"):
+        for name, path in _files(f"tensorc.{part}"):
             data = path.read_bytes()
-            digest.update(f"{part}/{path.name} {len(data)}\n".encode() + data)
+            digest.update(f"{part}/{name} {len(data)}\n".encode() + data)
     return digest.hexdigest()
 
 
-def _files(package: str) -> Iterator[Path]:
-    """The Python files and machine tables of a package, in one order on every machine."""
+def _files(package: str) -> Iterator[tuple[str, Path]]:
+    """The sources and machine tables of a package and their names, in one order everywhere."""
     found = importlib.util.find_spec(package)
     for folder in (found.submodule_search_locations or []) if found else []:
         root = Path(folder)
-        yield from sorted([*root.glob("*.py"), *root.glob("*/*.toml")])
+        paths = (path for path in root.rglob("*") if path.suffix in _SUFFIXES)
+        yield from sorted((path.relative_to(root).as_posix(), path) for path in paths)

@@ -19,7 +19,7 @@ from tensorc.ir.schedule import (
     Use,
     Value,
 )
-from tensorc.passes.channels import Finish, Frame, TileRing, channels
+from tensorc.passes.pipelining.channels import Finish, Frame, TileRing, channels
 from tests.channel.loops import schedule_of
 
 UNITS = (Unit("copy"), Unit("mma", ordered=True), Unit("exp"), Unit("alu"))

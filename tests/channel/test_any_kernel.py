@@ -28,7 +28,7 @@ from tensorc.ir.channel import (
 from tensorc.ir.interpret_channel import check_run, interpret
 from tensorc.ir.print_channel import print_channel
 from tensorc.ir.verify_channel import verify_channel
-from tensorc.passes.check_protocol import check_protocol, explore_protocol
+from tensorc.passes.pipelining.check_protocol import check_protocol, explore_protocol
 from tests.channel.profile import CAMPAIGN
 
 # Few names, so that statements meet.

@@ -14,9 +14,9 @@ from tensorc.ir.schedule import LoopProblem, Schedule, UnitOrder, operation_of, 
 from tensorc.ir.term import Term
 from tensorc.ir.verify_channel import verify_channel
 from tensorc.ir.verify_schedule import verify_problem
-from tensorc.passes import channel_turns
-from tensorc.passes.channels import channels
-from tensorc.passes.check_protocol import check_protocol
+from tensorc.passes.pipelining import channel_turns
+from tensorc.passes.pipelining.channels import channels
+from tensorc.passes.pipelining.check_protocol import check_protocol
 from tests.channel import hopper
 from tests.channel.loops import random_loop, schedule_of
 from tests.channel.profile import CAMPAIGN

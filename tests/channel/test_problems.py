@@ -16,9 +16,9 @@ from tensorc.ir.read_channel import read_channel
 from tensorc.ir.schedule import LoopProblem
 from tensorc.ir.verify_channel import verify_channel
 from tensorc.machine.product import Product, load_product
-from tensorc.passes.channels import channels
-from tensorc.passes.check_protocol import check_protocol
-from tensorc.passes.list_schedule import list_schedule
+from tensorc.passes.pipelining.channels import channels
+from tensorc.passes.pipelining.check_protocol import check_protocol
+from tensorc.passes.scheduling.list_schedule import list_schedule
 from tests.channel.profile import CAMPAIGN
 
 PROBLEMS: dict[str, Callable[[Product], LoopProblem]] = {

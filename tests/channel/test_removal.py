@@ -15,8 +15,8 @@ import pytest
 from benchmarks.protocol_faults import load
 from tensorc.ir.channel import Kernel, Perform, Put, Role, Statement, When
 from tensorc.ir.interpret_channel import check_run
-from tensorc.passes.channels import channels
-from tensorc.passes.check_protocol import check_protocol, explore_protocol
+from tensorc.passes.pipelining.channels import channels
+from tensorc.passes.pipelining.check_protocol import check_protocol, explore_protocol
 from tests.channel import hopper
 from tests.channel.loops import random_loop, schedule_of
 from tests.channel.profile import CAMPAIGN

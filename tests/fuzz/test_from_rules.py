@@ -13,9 +13,9 @@ from tensorc.fuzz.oracle import examine
 from tensorc.ir.choose import RandomChooser
 from tensorc.ir.print_tensor import show_program
 from tensorc.lang import read
+from tensorc.passes.algebra.saturate import rewrite
+from tensorc.passes.algebra.validate import validate
 from tensorc.passes.canonicalise import canonicalise
-from tensorc.passes.saturate import rewrite
-from tensorc.passes.validate import validate
 
 COUNT = 500 if os.environ.get("TENSORC_PROFILE") == "campaign" else 40
 COMPILED = 200 if os.environ.get("TENSORC_PROFILE") == "campaign" else 10

@@ -71,7 +71,7 @@ from tensorc.ir.tile import (
 from tensorc.ir.verify_tile import verify
 from tensorc.machine.verify_uses import verify as verify_uses
 from tensorc.passes.canonicalise import canonicalise
-from tensorc.passes.lower import Widths, lower
+from tensorc.passes.tiling.lower import Widths, lower
 
 T = TypeVar("T")
 EXAMPLES = 1000 if os.environ.get("TENSORC_PROFILE") == "campaign" else 100

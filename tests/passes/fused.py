@@ -19,8 +19,8 @@ from tensorc.ir.verify_tile import verify
 from tensorc.lang import read
 from tensorc.machine import verify_uses
 from tensorc.passes.canonicalise import canonicalise
-from tensorc.passes.fuse import fuse
-from tensorc.passes.tile_fused import tile_fused
+from tensorc.passes.fusion.fuse import fuse
+from tensorc.passes.tiling.tile_fused import tile_fused
 
 Array = npt.NDArray[Any]
 

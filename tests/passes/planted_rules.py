@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tensorc.passes.rule import Rule
-from tensorc.passes.rules import RULES
+from tensorc.passes.algebra.rule import Rule
+from tensorc.passes.algebra.rules import RULES
 
 _BY_NAME = {rule.name: rule for rule in RULES}
 

@@ -6,9 +6,9 @@ import itertools
 import os
 
 from tensorc.ir.choose import Chooser, RandomChooser
-from tensorc.passes.egraph import ENode
-from tensorc.passes.extract import acyclic, choose, dag_cost, walked
-from tensorc.passes.prices import Option
+from tensorc.passes.algebra.egraph import ENode
+from tensorc.passes.algebra.extract import acyclic, choose, dag_cost, walked
+from tensorc.passes.algebra.prices import Option
 
 COUNT = 200 if os.environ.get("TENSORC_PROFILE") == "campaign" else 60
 

@@ -20,8 +20,8 @@ from tensorc.ir.plan import Plan
 from tensorc.ir.tensor import Apply, Literal, Program, Read
 from tensorc.ir.tile import TileProgram
 from tensorc.ir.walk_tile import statements, tiles
-from tensorc.passes.audit import audit
-from tensorc.passes.fuse import fuse, sizes_of
+from tensorc.passes.fusion.fuse import fuse, sizes_of
+from tensorc.passes.tiling.audit import audit
 from tests.passes.fused import ONE_KERNEL, arguments, attention, compare, fused, program, tiled
 
 SIZES = {

@@ -23,7 +23,7 @@ from tensorc.ir.rounding import round_to
 from tensorc.ir.tensor import Program
 from tensorc.lang import read
 from tensorc.passes.canonicalise import canonicalise
-from tensorc.passes.inline import Unfused
+from tensorc.passes.fusion.inline import Unfused
 from tests.examples import test_examples as examples
 from tests.passes.fused import Array, fused
 

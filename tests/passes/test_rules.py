@@ -9,10 +9,10 @@ import re
 import pytest
 
 from tensorc.ir.choose import RandomChooser
-from tensorc.passes.check_rule import fire
-from tensorc.passes.egraph import OPERATORS
-from tensorc.passes.rule import Rule
-from tensorc.passes.rules import RULES
+from tensorc.passes.algebra.check_rule import fire
+from tensorc.passes.algebra.egraph import OPERATORS
+from tensorc.passes.algebra.rule import Rule
+from tensorc.passes.algebra.rules import RULES
 from tests.passes.planted_rules import planted
 
 SEEDS = range(20 if os.environ.get("TENSORC_PROFILE") == "campaign" else 3)

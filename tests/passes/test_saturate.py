@@ -20,12 +20,12 @@ from tensorc.ir.print_tensor import show_program
 from tensorc.ir.tensor import Program
 from tensorc.ir.verify_tensor import verify
 from tensorc.lang import read
-from tensorc.passes import egraph
+from tensorc.passes.algebra import egraph
+from tensorc.passes.algebra.egraph import Limits
+from tensorc.passes.algebra.rules import FAST, RULES
+from tensorc.passes.algebra.saturate import Rewritten, rewrite
+from tensorc.passes.algebra.validate import validate
 from tensorc.passes.canonicalise import canonicalise
-from tensorc.passes.egraph import Limits
-from tensorc.passes.rules import FAST, RULES
-from tensorc.passes.saturate import Rewritten, rewrite
-from tensorc.passes.validate import validate
 from tests.conftest import Golden
 
 Array = npt.NDArray[Any]

@@ -8,9 +8,9 @@ import pytest
 from tensorc.ir.interpret_tensor import interpret
 from tensorc.ir.interpret_tile import interpret as interpret_tile
 from tensorc.ir.verify_tensor import verify
-from tensorc.passes.fuse import fuse, sizes_of
-from tensorc.passes.inline import Unfused
-from tensorc.passes.split import split
+from tensorc.passes.fusion.fuse import fuse, sizes_of
+from tensorc.passes.fusion.inline import Unfused
+from tensorc.passes.fusion.split import split
 from tests.passes.fused import ONE_KERNEL, arguments, program, tiled
 
 SIZES = {"b": 2, "h": 2, "m": 3, "d": 5, "e": 9, "x": 2, "y": 3, "z": 2, "i": 40, "o": 9, "t": 3}

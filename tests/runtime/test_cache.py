@@ -373,7 +373,7 @@ x = np.arange(12, dtype=np.float32).reshape(3, 4)
 assert tc.einsum("ij,kj->ik", x, x).tolist() == np.einsum("ij,kj->ik", x, x).tolist()
 text = "op f(x: f32[m, n]) -> y: f32[m]\\n  y[m] = sum[n](softmax[n](x[m, n]) * x[m, n])\\n"
 y = tc.loads(text).f(x)
-heavy = ["egglog", "ortools", "sympy", "tensorc.codegen.llvm", "tensorc.passes.lower"]
+heavy = ["egglog", "ortools", "sympy", "tensorc.codegen.llvm", "tensorc.passes.tiling.lower"]
 print(float(y.sum()), sorted(set(heavy) & set(sys.modules)))
 """
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-import tensorc.passes.check_schedule as checker
+import tensorc.passes.scheduling.check_schedule as checker
 from benchmarks.problems.attention import attention_hopper
 from benchmarks.schedule_faults import PLANTED, Planted
 from tensorc.errors import ArgumentError
 from tensorc.ir.print_schedule import print_schedule
 from tensorc.ir.schedule import LoopProblem, Schedule
 from tensorc.machine.product import load_product
-from tensorc.passes.check_schedule import check_schedule, schedule_from_text
-from tensorc.passes.schedule import schedule
+from tensorc.passes.scheduling.check_schedule import check_schedule, schedule_from_text
+from tensorc.passes.scheduling.schedule import schedule
 
-CHECKS = "tensorc.passes.check_"
+CHECKS = "tensorc.passes.scheduling.check_"
 ALLOWED = ("tensorc.errors", "tensorc.ir.", f"{CHECKS}period", f"{CHECKS}registers")
 PASSES = Path(checker.__file__).parent
 

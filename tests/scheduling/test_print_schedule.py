@@ -18,9 +18,9 @@ from tensorc.ir.print_schedule import headline, print_schedule
 from tensorc.ir.read_schedule import read_schedule
 from tensorc.ir.schedule import LoopProblem, Schedule, Sensitivity
 from tensorc.machine.product import load_product
-from tensorc.passes.list_schedule import list_schedule
-from tensorc.passes.schedule import schedule
-from tensorc.passes.simulate import simulate
+from tensorc.passes.scheduling.list_schedule import list_schedule
+from tensorc.passes.scheduling.schedule import schedule
+from tensorc.passes.scheduling.simulate import simulate
 
 
 @cache

@@ -12,7 +12,7 @@ from benchmarks.problems.gemm import gemm
 from tensorc.errors import ArgumentError
 from tensorc.machine.costs import Ledger
 from tensorc.machine.product import KEYS, PRODUCTS, load_product, read_product, scaled
-from tensorc.passes.schedule import schedule
+from tensorc.passes.scheduling.schedule import schedule
 
 H100 = resources.files("tensorc.machine").joinpath("products", "h100.toml").read_text("utf-8")
 

@@ -29,13 +29,13 @@ from tensorc.ir.schedule import (
     stages,
 )
 from tensorc.machine.product import load_product
-from tensorc.passes.check_schedule import check_schedule
-from tensorc.passes.list_schedule import list_schedule
-from tensorc.passes.schedule import JIT, schedule
-from tensorc.passes.schedule_bounds import limits
-from tensorc.passes.schedule_search import Effort, Meter, search
-from tensorc.passes.schedule_symmetry import symmetries
-from tensorc.passes.simulate import on_time, simulate
+from tensorc.passes.scheduling.check_schedule import check_schedule
+from tensorc.passes.scheduling.list_schedule import list_schedule
+from tensorc.passes.scheduling.schedule import JIT, schedule
+from tensorc.passes.scheduling.schedule_bounds import limits
+from tensorc.passes.scheduling.schedule_search import Effort, Meter, search
+from tensorc.passes.scheduling.schedule_symmetry import symmetries
+from tensorc.passes.scheduling.simulate import on_time, simulate
 
 CAMPAIGN = os.environ.get("TENSORC_PROFILE") == "campaign"
 VALID = 500 if CAMPAIGN else 32
@@ -140,7 +140,7 @@ def test_another_process_with_another_hash_seed_gives_the_same_text(seed: str) -
         "from benchmarks.problems.attention import attention_hopper;"
         "from tensorc.ir.print_schedule import print_schedule;"
         "from tensorc.machine.product import load_product;"
-        "from tensorc.passes.schedule import schedule;"
+        "from tensorc.passes.scheduling.schedule import schedule;"
         "print(print_schedule(schedule(attention_hopper(load_product('h100')))), end='')"
     )
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.getcwd()}

@@ -14,10 +14,10 @@ from benchmarks.problems.random_problems import random_problem
 from tensorc.errors import Infeasible
 from tensorc.ir.problem_json import problem_from_json, problem_to_json
 from tensorc.machine.product import load_product
-from tensorc.passes.check_schedule import check_schedule
-from tensorc.passes.schedule import JIT, PROVE, schedule
-from tensorc.passes.schedule_apart import schedule_apart
-from tensorc.passes.schedule_cache import cached_schedule, schedule_key
+from tensorc.passes.scheduling.check_schedule import check_schedule
+from tensorc.passes.scheduling.schedule import JIT, PROVE, schedule
+from tensorc.passes.scheduling.schedule_apart import schedule_apart
+from tensorc.passes.scheduling.schedule_cache import cached_schedule, schedule_key
 
 H100 = load_product("h100")
 GEMM = gemm(H100)

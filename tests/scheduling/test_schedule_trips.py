@@ -9,11 +9,11 @@ import pytest
 from benchmarks.problems.attention import attention_hopper
 from benchmarks.problems.gemm import gemm
 from tensorc.machine.product import load_product
-from tensorc.passes.check_schedule import check_schedule
-from tensorc.passes.schedule import schedule
-from tensorc.passes.schedule_outer import outer_problem
-from tensorc.passes.schedule_search import Effort
-from tensorc.passes.schedule_short import shortest_span, total_cycles
+from tensorc.passes.scheduling.check_schedule import check_schedule
+from tensorc.passes.scheduling.schedule import schedule
+from tensorc.passes.scheduling.schedule_outer import outer_problem
+from tensorc.passes.scheduling.schedule_search import Effort
+from tensorc.passes.scheduling.schedule_short import shortest_span, total_cycles
 
 H100 = load_product("h100")
 QUICK = Effort(4.0, 2.0, 0.1, 3)

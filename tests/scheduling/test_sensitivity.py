@@ -8,11 +8,11 @@ from benchmarks.problems.attention import attention_hopper
 from benchmarks.problems.attention_blackwell import attention_blackwell
 from benchmarks.problems.gemm import gemm
 from tensorc.machine.product import load_product
-from tensorc.passes.schedule import schedule
-from tensorc.passes.schedule_bounds import limits, waits
-from tensorc.passes.schedule_search import Effort, tiles_stay
-from tensorc.passes.schedule_symmetry import symmetries
-from tensorc.passes.sensitivity import with_sensitivity
+from tensorc.passes.scheduling.schedule import schedule
+from tensorc.passes.scheduling.schedule_bounds import limits, waits
+from tensorc.passes.scheduling.schedule_search import Effort, tiles_stay
+from tensorc.passes.scheduling.schedule_symmetry import symmetries
+from tensorc.passes.scheduling.sensitivity import with_sensitivity
 
 H100, B200 = load_product("h100"), load_product("b200")
 QUICK = Effort(3.0, 1.0, 0.1, 3)

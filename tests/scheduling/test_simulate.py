@@ -11,9 +11,9 @@ from benchmarks.problems.attention import attention_hopper
 from benchmarks.problems.gemm import gemm
 from tensorc.ir.schedule import LoopProblem, Schedule
 from tensorc.machine.product import load_product
-from tensorc.passes.schedule import schedule
-from tensorc.passes.schedule_polish import Aim
-from tensorc.passes.simulate import Jitter, simulate
+from tensorc.passes.scheduling.schedule import schedule
+from tensorc.passes.scheduling.schedule_polish import Aim
+from tensorc.passes.scheduling.simulate import Jitter, simulate
 
 H100 = load_product("h100")
 

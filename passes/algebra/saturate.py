@@ -1,0 +1,134 @@
+"""Rewrite a level-1 program into the cheapest equal one that the rules reach.
+
+True afterwards: every output is what it was over the reals (`passes.validate` checks that); index
+names are unique along every path; names may be new. A program to which no rule can apply is
+returned as it is, without an import of the engine. So is one that terms cannot say, or whose
+rewriting would lose a check; the note says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tensorc.ir.node import postorder
+from tensorc.ir.polynomial import Symbol, evaluate
+from tensorc.ir.tensor import Apply, Program, Read, Reduce
+from tensorc.passes.algebra.decode import Lost, decode
+from tensorc.passes.algebra.egraph import EngineFailed, Graph, Limits, saturate
+from tensorc.passes.algebra.encode import Encoded, encode
+from tensorc.passes.algebra.exponentials import EXPONENTIALS
+from tensorc.passes.algebra.extract import Extracted, extract
+from tensorc.passes.algebra.renaming import Unsuitable
+from tensorc.passes.algebra.rule import Rule, text_of
+from tensorc.passes.algebra.terms import Call, Fold, Gather, Mul, Term
+
+MOST_NODES = 600  # terms of a program that is rewritten as a whole
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A rewritten program; what happened is in the rest, absent where nothing was tried."""
+
+    program: Program
+    note: str = ""
+    encoded: Encoded | None = None
+    graph: Graph | None = None
+    extracted: Extracted | None = None
+    fired: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+def rewrite(
+    program: Program,
+    extents: Mapping[str, int],
+    rules: Sequence[Rule] | None = None,
+    limits: Limits | None = None,
+    worth: float = 1.0,
+) -> Rewritten:
+    """The cheapest form of a canonical program that `rules` (by default those of `fast`, where one
+    might apply) reach.
+
+    `extents`: the extents and `const` integers of this compile, by name; forms are compared at
+    these sizes and are right at all others where no extent is 0. `worth`: the result has to cost
+    less than this part of the source as written, else the source stays.
+    """
+    if rules is None and not worth_encoding(program):
+        return Rewritten(program)
+    known = {Symbol(name, kind): n for name, n in extents.items() for kind in _KINDS}
+    try:
+        encoded = encode(program, extents)
+        sizes = {name: evaluate(size, known) for name, size in encoded.extents.items()}
+    except (Unsuitable, KeyError) as reason:
+        return Rewritten(program, f"not rewritten: {reason}")
+    if 0 in sizes.values():
+        return Rewritten(program, "not rewritten: an extent is 0")
+    return _rewritten(encoded, sizes, rules, limits or Limits(), worth)
+
+
+_KINDS = ("extent", "parameter")
+
+
+def _rewritten(
+    encoded: Encoded,
+    sizes: Mapping[str, int],
+    rules: Sequence[Rule] | None,
+    limits: Limits,
+    worth: float,
+) -> Rewritten:
+    from tensorc.passes.algebra.rules import FAST
+
+    program, roots = encoded.program, [term for _, term in encoded.roots]
+    if rules is None and not promising(roots):
+        return Rewritten(program)
+    if sum(1 for _ in postorder(roots)) > MOST_NODES:
+        return Rewritten(program, f"not rewritten: more than {MOST_NODES} terms")
+    table = text_of(FAST if rules is None else rules)
+    try:
+        graph = saturate(roots, encoded.facts(), table, limits)
+        found = extract(graph, sizes)
+    except (EngineFailed, ImportError) as reason:
+        return Rewritten(program, f"not rewritten: {reason}")
+    if found.cost >= worth * found.source:
+        return Rewritten(program, graph.note, encoded, graph, found, graph.fired)
+    try:
+        made = decode(encoded, found.terms, sizes)
+    except Lost as reason:
+        return Rewritten(program, f"not rewritten: {reason}", encoded, graph, found)
+    return Rewritten(made, graph.note, encoded, graph, found, graph.fired)
+
+
+def worth_encoding(program: Program) -> bool:
+    """Whether a rule might apply: two reductions, an exponential beside one, three factors in a
+    sum, or a row that data picks in one. A cheap look at the nodes."""
+    reduces = rich = powers = 0
+    for item in postorder(equation.body for equation in program.equations):
+        match item:
+            case Reduce():
+                reduces += 1
+            case Apply(function, args):
+                powers += function.name in EXPONENTIALS
+                rich += function.name == "mul" and (
+                    len(args) > 2
+                    or any(isinstance(a, Apply) and a.function.name in _PRODUCT for a in args)
+                )
+            case Read(_, subscripts):
+                rich += any(isinstance(n, Read) for n in postorder(subscripts))
+            case _:
+                pass
+    return reduces > 1 or bool(reduces and (rich or powers))
+
+
+_PRODUCT = ("mul", "div", "add", "sub", "neg")
+
+
+def promising(roots: Sequence[Term]) -> bool:
+    """Whether rules can lead anywhere but back: there are two reductions to bring together, an
+    exponential beside a reduction, a sum with a factor to take out, or a gathered row in it."""
+    nodes = list(postorder(roots))
+    folds = [item for item in nodes if isinstance(item, Fold)]
+    powers = any(isinstance(item, Call) and item.name in EXPONENTIALS for item in nodes)
+    rows = any(isinstance(item, Gather) for item in postorder(folds))
+    taken = any(
+        isinstance(f.body, Mul) and (len(f.body.args) > 2 or f.body.factor != 1) for f in folds
+    )
+    return len(folds) > 1 or bool(folds) and (powers or rows or taken)

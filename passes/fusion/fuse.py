@@ -1,0 +1,190 @@
+"""Decide which equations share a kernel and which reductions share a loop.
+
+True afterwards: every output is planned in one kernel, as an expression over parameters and what
+other kernels store; in each kernel the reductions that depend on the grid alone are dealt to
+passes, in order. A pass carries every reduction over its indices that is ready, and those that
+depend on others of the pass where `rebase` finds how they move.
+
+    p[m, n] = exp(s[m, n] - max[n](s[m, n]));  o[m] = sum[n](p[m, n] * v[n])
+
+    kernel 1 -> o: grid m
+      pass 0 over n: r1, s1      s1 from exp(r1 - r1') * s1
+
+Kernels end where storing an intermediate is estimated to take less time than computing it where it
+is read: work over the rate of the machine, plus bytes over its bandwidth, plus a kernel's start.
+The estimates stand in the plan. No operator is known by name here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, combinations
+
+from tensorc.ir.node import postorder
+from tensorc.ir.plan import Plan, PlannedKernel
+from tensorc.ir.tensor import (
+    Equation,
+    Expr,
+    Extent,
+    Position,
+    Program,
+    Read,
+    Reduce,
+    free_indices,
+)
+from tensorc.passes.fusion.delay import delay
+from tensorc.passes.fusion.guards import Reads
+from tensorc.passes.fusion.inline import Inliner
+from tensorc.passes.fusion.price import BANDWIDTH, RATE, START, grid_of, sizes_of, traffic, work
+from tensorc.passes.fusion.share import passes
+
+_CUTS = 4  # intermediates that may be stored: every subset of them is estimated
+
+
+def fuse(
+    program: Program,
+    sizes: Mapping[str, int] | None = None,
+    cuts: str = "cost",
+    stored: Sequence[str] = (),
+) -> Plan:
+    """The plan of a canonical program.
+
+    `sizes`: extents that are known, for the estimates. `cuts`: "cost", or "none" for as few
+    kernels as the outputs allow. `stored`: intermediates that go through memory in any case.
+    Raises Unfused where a program cannot be inlined.
+    """
+    hints = sizes_of(program, sizes or {})
+    choices = _candidates(program, stored) if cuts == "cost" else ()
+    subsets = chain.from_iterable(combinations(choices, n) for n in range(len(choices) + 1))
+    options = [(*stored, *subset) for subset in subsets]
+    priced = [(*_priced(program, option, tuple(stored), hints), option) for option in options]
+    best = min(priced, key=lambda item: (item[0], len(item[2])))
+    note = tuple(f"stored {', '.join(s) or 'nothing'}: {text}" for _, text, s in priced)
+    return _planned(program, best[2], tuple(stored), note)
+
+
+# --- kernels ------------------------------------------------------------------------------------
+
+
+def _candidates(program: Program, stored: Sequence[str]) -> tuple[str, ...]:
+    """Intermediates with reductions, of which storing is worth a thought."""
+    outputs = {*stored, *(item.tensor.name for item in program.outputs)}
+    found = [
+        item.tensor.name
+        for item in program.equations
+        if item.tensor.name not in outputs
+        and any(isinstance(node, Reduce) for node in postorder([item.body]))
+    ]
+    return tuple(found[-_CUTS:])
+
+
+def _groups(program: Program, stored: Iterable[str], forced: Iterable[str]) -> list[list[Equation]]:
+    """Stored equations by kernel: those of one grid together, and those of part of it that share
+    a reduction, unless one needs what another kernel stores. `forced` ones share one anyway."""
+    kept = {item.tensor.name for item in program.outputs} | set(stored)
+    needs = _needs(program, kept)
+    inliner = Inliner(program, ())
+    groups: list[list[Equation]] = []
+    for item in program.equations:
+        if item.tensor.name not in kept:
+            continue
+        before = set[str]()
+        for group in groups:
+            names = {other.tensor.name for other in group}
+            before |= names
+            parts = {item.tensor.name} | names <= set(forced)
+            fits = parts or _together(item, group, inliner)
+            if needs[item.tensor.name] <= before and fits:
+                group.append(item)
+                break
+        else:
+            groups.append([item])
+    return groups
+
+
+def _together(item: Equation, group: list[Equation], inliner: Inliner) -> bool:
+    grid = set(grid_of(group))
+    if item.indices == grid_of(group):
+        return True
+    # One index more: it lies in a tile. A grid over several might be empty and store nothing.
+    nested = len(set(item.indices) ^ grid) == 1
+    return nested and bool(_shared(item, inliner) & {r for e in group for r in _shared(e, inliner)})
+
+
+def _shared(item: Equation, inliner: Inliner) -> set[Reduce]:
+    body = inliner.inlined(item.body)
+    return {node for node in postorder([body]) if isinstance(node, Reduce)}
+
+
+def _needs(program: Program, kept: set[str]) -> dict[str, set[str]]:
+    """The kept equations that each equation reads, through others too."""
+    found: dict[str, set[str]] = {}
+    for item in program.equations:
+        reads = {node.tensor.name for node in postorder([item.body]) if isinstance(node, Read)}
+        own = {name for name in reads if name in kept}
+        found[item.tensor.name] = own.union(*(found[name] for name in reads if name in found))
+    return found
+
+
+def _expressions(
+    program: Program, stored: Iterable[str], forced: Iterable[str]
+) -> tuple[list[list[Equation]], Inliner]:
+    """Kernels' outputs with bodies over parameters and stored tensors, factors pulled out."""
+    kept = {item.tensor.name for item in program.outputs} | set(stored)
+    groups = _groups(program, stored, forced)
+    made: list[list[Equation]] = []
+    inliner = Inliner(program, kept)
+    for group in groups:
+        inliner.kept = frozenset(kept - {item.tensor.name for item in group})
+        inliner.forget()
+        bodies = [inliner.inlined(item.body) for item in group]
+        judge = Reads(program, inliner.extents)
+        exprs = [
+            judge.guarded(delay(body, inliner.extents)) for body in bodies if isinstance(body, Expr)
+        ]
+        taken = {index for item in group for index in item.indices}
+        named = inliner.named(exprs, taken | _free_names(exprs))
+        made.append([replace(i, body=e) for i, e in zip(group, named, strict=True)])
+    return made, inliner
+
+
+def _free_names(exprs: Sequence[Expr]) -> set[str]:
+    return {index for expr in exprs for index in free_indices(expr)}
+
+
+def _planned(
+    program: Program, stored: tuple[str, ...], forced: tuple[str, ...], note: tuple[str, ...]
+) -> Plan:
+    groups, inliner = _expressions(program, stored, forced)
+    kernels: list[PlannedKernel] = []
+    for group in groups:
+        roots = [item.body for item in group]
+        grid = grid_of(group)
+        made = passes(roots, frozenset(grid), inliner.extents, inliner.moved)
+        kernels.append(PlannedKernel(tuple(group), grid, tuple(made)))
+    exprs = [item.body for group in groups for item in group]
+    for kernel in kernels:
+        exprs += [state.body for item in kernel.passes for state in item.states]
+    used = {name for name, _ in program.extents} | _names(exprs)
+    extents = tuple(item for item in inliner.extents.items() if item[0] in used)
+    return Plan(tuple(kernels), stored, extents, inliner.checks(exprs), note)
+
+
+def _names(exprs: Iterable[Expr]) -> set[str]:
+    nodes = list(postorder(exprs))
+    bound = {index for node in nodes if isinstance(node, Reduce) for index in node.indices}
+    return bound | {node.index for node in nodes if isinstance(node, Position | Extent)}
+
+
+def _priced(
+    program: Program, stored: tuple[str, ...], forced: tuple[str, ...], hints: Mapping[str, int]
+) -> tuple[float, str]:
+    """An estimate of the time of all kernels, and how it comes about."""
+    groups, inliner = _expressions(program, stored, forced)
+    values = {inliner.extents[name]: size for name, size in hints.items()}
+    sizes = {name: values[size] for name, size in inliner.extents.items() if size in values}
+    done = sum(work(group, sizes) for group in groups)
+    moved = sum(traffic(group, hints) for group in groups)
+    time = done / RATE + moved / BANDWIDTH + START * len(groups)
+    return time, f"{len(groups)} kernels, {done:.3g} operations, {moved:.3g} bytes"

@@ -1,0 +1,47 @@
+"""How much a schedule's interval and roles rest on the numbers that nobody has measured.
+
+Every assumed number of the machine file that the problem was built from is halved and raised by
+half, one at a time; the problem is built and solved again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+
+from tensorc.errors import Infeasible
+from tensorc.ir.schedule import LoopProblem, Schedule, Sensitivity
+from tensorc.machine.product import Product, scaled
+from tensorc.passes.scheduling.schedule import schedule
+from tensorc.passes.scheduling.schedule_search import Effort
+
+FACTORS = (Fraction(1, 2), Fraction(3, 2))
+
+Build = Callable[[Product], LoopProblem]
+
+
+def sensitivity(build: Build, product: Product, effort: Effort) -> tuple[Sensitivity, ...]:
+    """The optimum with each assumed number at x0.5 and x1.5. A number of 0 changes nothing."""
+    figures = [f for f in build(product).figures if f.source == "assumed" and f.value]
+    return tuple(
+        _changed(build, product, figure.key, factor, effort)
+        for figure in figures
+        for factor in FACTORS
+    )
+
+
+def with_sensitivity(made: Schedule, build: Build, product: Product, effort: Effort) -> Schedule:
+    """`made` with the table in its certificate."""
+    changes = sensitivity(build, product, effort)
+    return replace(made, certificate=replace(made.certificate, sensitivity=changes))
+
+
+def _changed(
+    build: Build, product: Product, key: str, factor: Fraction, effort: Effort
+) -> Sensitivity:
+    try:
+        made = schedule(build(scaled(product, key, factor)), effort, "span")
+    except Infeasible:
+        return Sensitivity(key, factor, None, ())
+    return Sensitivity(key, factor, made.ii, tuple(plan.role for plan in made.roles))

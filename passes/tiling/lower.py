@@ -1,0 +1,404 @@
+"""Lower level 1 to level 2, one kernel per equation: right for every program, shape and stride.
+
+True afterwards: every equation is a kernel whose grid or loops walk the left side's indices, every
+reduction a loop that carries its running value, and at most one index runs along vector lanes in
+any statement: an index of the left side if that reads and writes neighbours, else an index of the
+reduction, with one running value per lane.
+
+    y[m] = sum[k](a[m, k] * x[k])
+
+    kernel y: grid m by 1
+      loop k by 16 carry s[k] = 0
+        t[k] = select(k < |k|, a[m, k] * x[k], 0)      edge k
+        s'[k] = s + t
+      r = sum[k](s)
+      store y[m] = r
+
+Reductions are placed at the outermost scope that binds their free indices. A reduction that was
+guarded and whose reads might leave their tensor without the guard takes the guard into its
+condition. Fusion and tiling proper are other passes; this one is their fallback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tensorc.ir.affine import is_whole
+from tensorc.ir.dtypes import REAL, DType, integer_range, settled
+from tensorc.ir.functions import ALL, ANY, FUNCTIONS, MAX, MIN, PROD, SUM, Reducer, accumulator
+from tensorc.ir.node import Node, fact, postorder, rebuild
+from tensorc.ir.polynomial import extent, polynomial
+from tensorc.ir.tensor import (
+    Apply,
+    Cast,
+    Equation,
+    Expr,
+    Extent,
+    Literal,
+    Position,
+    Program,
+    Read,
+    Reduce,
+    Round,
+    Select,
+    Tensor,
+    Value,
+    free_indices,
+    value_type,
+)
+from tensorc.ir.tile import (
+    Block,
+    Carry,
+    Kernel,
+    Let,
+    Loop,
+    Statement,
+    Store,
+    Strided,
+    Tile,
+    TileProgram,
+    Use,
+)
+from tensorc.machine.instruction import Machine
+from tensorc.machine.machines import MACHINES
+from tensorc.passes.canonicalise import call, integer, truth, variants
+from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of
+
+T = TypeVar("T")
+_COMBINE: dict[Reducer, str] = {
+    SUM: "add", PROD: "mul", MAX: "max", MIN: "min", ANY: "or", ALL: "and",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Widths:
+    """The register tile of a machine: `lanes` of 32 bits in a vector; where rows share what they
+    read, `vectors` of them side by side in each of `rows` rows."""
+
+    lanes: int
+    vectors: int = 1
+    rows: int = 1
+
+
+def lower(
+    program: Program, widths: Widths, units: Units, machine: str, static: Mapping[str, int]
+) -> TileProgram:
+    """Lower a canonical program. `units`: the unit-stride axis of tensors that are not row-major;
+    `machine`: the machine file; `static`: extents known now, so that blocks are not too large."""
+    outputs = {item.tensor.name for item in program.outputs}
+    changed: dict[Read, set[Read]] = {}
+    kernels = tuple(
+        _Lowering(program, widths, units, changed, static, MACHINES[machine]).kernel(item)
+        for item in program.equations
+    )
+    workspaces = tuple(item.tensor for item in program.equations if item.tensor.name not in outputs)
+    return TileProgram(
+        program.name, machine, program.parameters, program.outputs, workspaces,
+        program.extents, kernels, program.tables, variants(program.checks, changed),
+    )  # fmt: skip
+
+
+@dataclass
+class _Scope:
+    """One open loop (`index` None: the kernel itself) and the statements in it so far."""
+
+    index: str | None
+    lanes: int
+    statements: list[Statement] = field(default_factory=list[Statement])
+    values: dict[tuple[Reduce, Expr | None], Value] = field(
+        default_factory=dict[tuple[Reduce, Expr | None], Value]
+    )
+    flat: dict[tuple[Expr, tuple[Expr, ...]], Expr] = field(
+        default_factory=dict[tuple[Expr, tuple[Expr, ...]], Expr]
+    )
+
+
+class _Lowering:
+    """The state of lowering one equation: the open scopes and the names in use."""
+
+    def __init__(
+        self, program: Program, widths: Widths, units: Units, changed: dict[Read, set[Read]],
+        static: Mapping[str, int], machine: Machine,
+    ) -> None:  # fmt: skip
+        self.changed, self.widths, self.static = changed, widths, static
+        self.plain, self.threads = Use(machine.plain), machine.plain == "simt"
+        self.lanes, self.units, self.extents = widths.lanes, units, program.extent_of
+        named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
+        self.taken = set(self.extents) | {item.tensor.name for item in named}
+        self.scopes = [_Scope(None, 1)]
+
+    def kernel(self, equation: Equation) -> Kernel:
+        body = equation.body.arg if isinstance(equation.body, Round) else equation.body
+        subscripts = tuple(Position(index) for index in equation.indices)
+        element = Read(equation.tensor, subscripts)
+        inner = [i for item in postorder([body]) if isinstance(item, Reduce) for i in item.indices]
+        lane = lanes_of(equation.indices, inner, body, element, self.units)
+        rows = rows_of(equation.indices, lane, body) if self.widths.rows > 1 else None
+        blocks = self.blocks(lane, rows, body)
+        order = [index for index in equation.indices if index not in blocks] + list(blocks)
+
+        def store() -> None:
+            value = self.flat(body, ())
+            item = Store(equation.tensor, subscripts, value, None, (), self.plain, ())
+            self.scopes[-1].statements.append(item)
+
+        self.nest([(index, blocks.get(index, 1)) for index in order], store)
+        most = self.lanes if self.threads else 1
+        grid, statements = _peel(tuple(self.scopes[0].statements), most)
+        return Kernel(
+            equation.tensor.name, _tensors_read(body), (equation.tensor,), grid, statements
+        )
+
+    def blocks(self, lane: str | None, rows: str | None, body: Expr) -> dict[str, int]:
+        """The blocks of the left side's vectorised indices, the outer one first."""
+        wide = self.widths.vectors if rows is not None else 1
+        lanes = self.lanes * wide * 4 // max(4, _widest(body))
+        found: dict[str, int] = {}
+        if lane is not None:
+            found[lane] = self.fitting(lane, lanes)
+        if rows is not None and self.static.get(rows, 2) > 1:
+            found[rows] = self.widths.rows
+        return found
+
+    def fitting(self, index: str, lanes: int) -> int:
+        """The block, or on a CPU the least power of two that covers a small static extent."""
+        size = self.static.get(index, lanes)
+        return lanes if self.threads or size >= lanes else max(2, 1 << (size - 1).bit_length())
+
+    def nest(self, loops: list[tuple[str, int]], innermost: Callable[[], None]) -> None:
+        """Open `loops` without carries around what `innermost` emits."""
+        if not loops:
+            innermost()
+            return
+        (index, block), *rest = loops
+        self.scopes.append(_Scope(index, block))
+        self.nest(rest, innermost)
+        scope = self.scopes.pop()
+        self.scopes[-1].statements.append(_loop(index, block, (), scope.statements))
+
+    def flat(self, expr: Expr, guards: tuple[Expr, ...]) -> Expr:
+        """`expr` with every reduction replaced by the tile that holds its value."""
+        if _is_flat(expr):
+            return expr
+        known = self.scopes[-1].flat
+        if (expr, guards) not in known:
+            known[expr, guards] = self.flattened(expr, guards)
+        return known[expr, guards]
+
+    def flattened(self, expr: Expr, guards: tuple[Expr, ...]) -> Expr:
+        match expr:
+            case Reduce():
+                return self.placed(expr, guards)
+            case Round(dtype, arg):
+                return Cast(dtype, self.flat(arg, guards))
+            case Select(condition, yes, no):
+                return Select(
+                    self.flat(condition, guards),
+                    self.flat(yes, (*guards, condition)),
+                    self.flat(no, (*guards, call("not", condition))),
+                )
+            case Apply(function, args) if function.name in ("and", "or"):
+                return Apply(function, self.guarded_args(function.name, args, guards))
+            case _:
+                made = rebuild(expr, lambda item: self.child(item, guards))
+                if isinstance(expr, Read) and isinstance(made, Read):
+                    self.changed.setdefault(expr, {expr}).add(made)
+                return made
+
+    def child(self, item: Node, guards: tuple[Expr, ...]) -> Node:
+        """Children that are expressions are flattened; tensors and functions stay."""
+        return self.flat(item, guards) if isinstance(item, Expr) else item
+
+    def guarded_args(
+        self, name: str, args: tuple[Expr, ...], guards: tuple[Expr, ...]
+    ) -> tuple[Expr, ...]:
+        """`and` evaluates an operand only where those before hold, `or` where they do not."""
+        done: list[Expr] = []
+        for arg in args:
+            done.append(self.flat(arg, guards))
+            guards = (*guards, arg if name == "and" else call("not", arg))
+        return tuple(done)
+
+    def placed(self, item: Reduce, guards: tuple[Expr, ...]) -> Value:
+        """The value of a reduction, computed once at the outermost scope that can."""
+        outer = guards if self.may_leave(item) else ()
+        where = _conjunction((*outer, *_optional(item.where)))
+        free = free_indices(replace_where(item, where))
+        level = max((n for n, scope in enumerate(self.scopes) if scope.index in free), default=0)
+        key = (item, where)
+        found = [s.values[key] for s in self.scopes[: level + 1] if key in s.values]
+        if found:
+            return found[0]
+        above, self.scopes = self.scopes[level + 1 :], self.scopes[: level + 1]
+        value = self.reduction(item, where, free)
+        self.scopes[level].values[key] = value
+        self.scopes = self.scopes + above
+        return value
+
+    def may_leave(self, item: Reduce) -> bool:
+        """Whether a read inside might leave its tensor where a guard does not hold."""
+        reads = [read for read in postorder([item]) if isinstance(read, Read)]
+        return not all(is_whole(read, self.extents) for read in reads)
+
+    def reduction(self, item: Reduce, where: Expr | None, free: frozenset[str]) -> Value:
+        """Emit the loops of a reduction in the innermost open scope."""
+        outer = [s for s in self.scopes if s.index in free and s.lanes > 1]
+        rows = [s.index for s in outer if s.index and not _in_lanes(s.lanes)]
+        along = [s.index for s in outer if s.index and _in_lanes(s.lanes)]
+        lane = None if along else reduction_lanes(item, self.units)
+        order = [i for i in item.indices if i != lane] + ([lane] if lane else [])
+        axes = (*rows, *along, *_optional(lane))
+        dtype = accumulator(item.reducer, value_type(item.body), item.dtype)
+        dtype = settled(value_type(item)) if item.reducer not in (SUM, PROD) else dtype
+        tile = self.tile(str(item.reducer), axes, dtype)
+        start = identity(item.reducer, dtype)
+        self.carry(item, where, order, lane, tile, start)
+        if lane is None:
+            return _value(tile)
+        total = self.tile(str(item.reducer), tuple(rows), dtype)
+        self.emit(Let(total, item.reducer, (lane,), _value(tile), None, None, self.plain, ()))
+        return _value(total)
+
+    def carry(
+        self, item: Reduce, where: Expr | None, order: list[str], lane: str | None, tile: Tile,
+        start: Expr | Tile,
+    ) -> None:  # fmt: skip
+        """Loops over `order` carrying `tile` from `start`, innermost first in the recursion."""
+        index, *rest = order
+        block = self.inner_lanes(lane) if index == lane else 1
+        next_tile = Tile(
+            tile.name + "'", tile.axes, tile.sizes, tile.dtype, tile.space, tile.layout
+        )
+        self.scopes.append(_Scope(index, block))
+        if rest:
+            inner = self.tile(str(item.reducer), tile.axes, tile.dtype)
+            self.carry(item, where, rest, lane, inner, tile)
+            self.map(next_tile, _value(inner))
+        else:
+            element = self.element(item, where, lane, tile.dtype)
+            combined = Apply(FUNCTIONS[_COMBINE[item.reducer]], (_value(tile), element))
+            self.map(next_tile, combined)
+        scope = self.scopes.pop()
+        self.emit(_loop(index, block, (Carry(tile, start),), scope.statements))
+
+    def element(self, item: Reduce, where: Expr | None, lane: str | None, dtype: DType) -> Expr:
+        """The reduction's operand, the identity where it is not selected or past the edge."""
+        body: Expr = item.body if item.dtype is None else Cast(item.dtype, item.body)
+        neutral = identity(item.reducer, dtype)
+        chosen = body if where is None else Select(where, body, neutral)
+        flat = self.flat(chosen, ())
+        if lane is None:
+            return flat
+        inside = call("lt", Position(lane), Extent(lane))
+        guarded = Select(inside, flat, identity(item.reducer, settled(value_type(flat))))
+        rows = [s.index for s in self.scopes if s.lanes > 1 and s.index and s.index != lane]
+        axes = (*(index for index in rows if index in free_indices(guarded)), lane)
+        tile = self.tile("x", axes, settled(value_type(guarded)))
+        self.emit(Let(tile, None, (), guarded, None, None, self.plain, (lane,)))
+        return _value(tile)
+
+    def inner_lanes(self, index: str | None) -> int:
+        """The block of a reduction's own lanes: wide where rows share what they read."""
+        shared = any(not _in_lanes(scope.lanes) for scope in self.scopes)
+        lanes = self.lanes * (self.widths.vectors if shared else 1)
+        return self.fitting(index, lanes) if index is not None else 1
+
+    def tile(self, stem: str, axes: tuple[str, ...], dtype: DType) -> Tile:
+        """A register tile with a fresh name."""
+        number = 1
+        while f"{stem}{number}" in self.taken:
+            number += 1
+        self.taken.add(f"{stem}{number}")
+        open_blocks = {scope.index: scope.lanes for scope in self.scopes}
+        sizes = tuple(open_blocks.get(axis) or self.inner_lanes(axis) for axis in axes)
+        return Tile(f"{stem}{number}", axes, sizes, dtype, "register", Strided())
+
+    def map(self, tile: Tile, body: Expr) -> None:
+        """A pointwise statement."""
+        self.emit(Let(tile, None, (), body, None, None, self.plain, ()))
+
+    def emit(self, statement: Statement) -> None:
+        self.scopes[-1].statements.append(statement)
+
+
+def _in_lanes(block: int) -> bool:
+    """A block that is a power of two runs along vector lanes; another is a number of rows."""
+    return block & (block - 1) == 0
+
+
+def _widest(body: Expr) -> int:
+    """Bytes of the widest accumulator of a sum or product in `body`, at least 4."""
+    sums = [item for item in postorder([body]) if isinstance(item, Reduce)]
+    types = [accumulator(i.reducer, value_type(i.body), i.dtype) for i in sums]
+    return max((settled(dtype).bits // 8 for dtype in types), default=4)
+
+
+@fact
+def _is_flat(expr: Expr) -> bool:
+    """No reduction and no movable rounding inside."""
+    return not any(isinstance(item, Reduce | Round) for item in postorder([expr]))
+
+
+def identity(reducer: Reducer, dtype: DType) -> Expr:
+    """The neutral element of a canonical reducer at a value or storage type."""
+    if reducer in (ANY, ALL):
+        return truth(reducer is ALL)
+    if reducer in (SUM, PROD):
+        return integer(0 if reducer is SUM else 1)
+    if dtype.floating:
+        infinity = Literal("inf", REAL)
+        return call("neg", infinity) if reducer is MAX else infinity
+    low, high = integer_range(dtype)
+    return integer(low if reducer is MAX else high)
+
+
+def replace_where(item: Reduce, where: Expr | None) -> Reduce:
+    """The reduction under another condition."""
+    return Reduce(item.reducer, item.indices, item.body, where, item.dtype)
+
+
+def _conjunction(conditions: tuple[Expr, ...]) -> Expr | None:
+    if not conditions:
+        return None
+    return conditions[0] if len(conditions) == 1 else Apply(FUNCTIONS["and"], conditions)
+
+
+def _optional(item: T | None) -> tuple[T, ...]:
+    return () if item is None else (item,)
+
+
+def _value(tile: Tile) -> Value:
+    return Value(tile.name, tile.axes, tile.dtype)
+
+
+def _loop(
+    index: str, block: int, carries: tuple[Carry, ...], body: Sequence[Statement]
+) -> Loop:  # fmt: skip
+    """All of an index; the last block is partial unless the block divides the extent."""
+    size = extent(index)
+    whole = size // block * block
+    return Loop(
+        index, block, polynomial(0), size, (polynomial(0), whole), carries, tuple(body)
+    )  # fmt: skip
+
+
+def _peel(
+    statements: tuple[Statement, ...], most: int
+) -> tuple[tuple[Block, ...], tuple[Statement, ...]]:
+    """Loops that hold everything and carry nothing become the grid, if their block is at most
+    `most`: 1 on a CPU, where lanes stay loops; the threads of a block on a GPU."""
+    grid: list[Block] = []
+    while len(statements) == 1:
+        (only,) = statements
+        if not isinstance(only, Loop) or only.block > most or only.carries:
+            break
+        grid.append(Block(only.index, only.block))
+        statements = only.body
+    return tuple(grid), statements
+
+
+def _tensors_read(body: Expr) -> tuple[Tensor, ...]:
+    found = {item.tensor: None for item in postorder([body]) if isinstance(item, Read)}
+    return tuple(found)

@@ -1,0 +1,179 @@
+"""Open scopes of a level-2 kernel being emitted: statements, lanes, and which tile holds what.
+
+Expressions of level 1 become bodies here: reductions are looked up among the tiles, roundings and
+costly functions get a tile of their own, once in a scope. Which loops are opened, and what they
+carry, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tensorc.ir.dtypes import DType, settled, value_of
+from tensorc.ir.node import postorder, rebuild
+from tensorc.ir.polynomial import Polynomial, polynomial
+from tensorc.ir.tensor import (
+    Apply,
+    Cast,
+    Expr,
+    Literal,
+    Read,
+    Reduce,
+    Round,
+    Value,
+    free_indices,
+    value_type,
+)
+from tensorc.ir.tile import Carry, Let, Loop, Statement, Strided, Tile, Use
+from tensorc.passes.fusion.inline import Unfused
+
+VECTOR = Use("vector")
+REGISTERS = 512  # elements of a tile that may lie in registers
+_COSTLY = frozenset(
+    "exp exp2 log log2 div tanh sigmoid sqrt rsqrt erf sin cos pow expm1 log1p".split()
+)
+
+
+@dataclass
+class _Scope:
+    """An open loop's body, or the kernel's: statements, and the values that are known in it."""
+
+    statements: list[Statement] = field(default_factory=list[Statement])
+    known: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
+    tiles: dict[tuple[Expr, DType], Value] = field(default_factory=dict[tuple[Expr, DType], Value])
+
+
+class Scopes:
+    """The scopes of one kernel. `bound`: indices that have a block here, outermost first, and how
+    many lanes that has."""
+
+    def __init__(self, extents: Mapping[str, Polynomial], taken: Iterable[str]) -> None:
+        self.extents = extents
+        self.taken = {*taken}
+        self.open_scopes = [_Scope()]
+        self.bound: dict[str, int] = {}
+        self.changed: dict[Read, set[Read]] = {}  # reads as they stand in the kernel
+        self.careful: frozenset[Read] = frozenset()  # reads that keep their conditions around them
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """Those of the innermost scope so far."""
+        return tuple(self.open_scopes[-1].statements)
+
+    def emit(self, statement: Statement) -> None:
+        """Add a statement to the innermost scope."""
+        self.open_scopes[-1].statements.append(statement)
+
+    def open(self, index: str, block: int) -> None:
+        """Start the body of a loop."""
+        self.open_scopes.append(_Scope())
+        self.bound[index] = block
+
+    def close(
+        self, index: str, carries: tuple[Carry, ...] = (),
+        limits: tuple[Polynomial, Polynomial] | None = None,
+    ) -> None:  # fmt: skip
+        """End the body of the innermost loop, which walks all of its index or within `limits`."""
+        body = tuple(self.open_scopes.pop().statements)
+        block, size = self.bound.pop(index), self.extents[index]
+        lower, upper = limits or (polynomial(0), size)
+        full = (polynomial(0), size // block * block)
+        self.emit(Loop(index, block, lower, upper, full, carries, body))
+
+    def know(self, item: Expr, value: Expr) -> None:
+        """An expression has this value in the innermost scope."""
+        self.open_scopes[-1].known[item] = value
+
+    def known(self, item: Expr) -> Expr | None:
+        """The value of an expression, if it is there already."""
+        for scope in reversed(self.open_scopes):
+            if item in scope.known:
+                return scope.known[item]
+        return None
+
+    def knows(self, item: Expr) -> bool:
+        """Whether the value of an expression is there."""
+        return self.known(item) is not None
+
+    def axes(self, indices: Iterable[str]) -> tuple[str, ...]:
+        """Those of the indices that have many lanes here, in the order of their binding."""
+        free = set(indices)
+        return tuple(i for i, lanes in self.bound.items() if lanes > 1 and i in free)
+
+    def flat(self, expr: Expr) -> Expr:
+        """`expr` with reductions, roundings and costly functions replaced by tiles."""
+        found = self.known(expr)
+        if found is not None:
+            return found
+        made = self._flattened(expr)
+        self.know(expr, made)
+        return made
+
+    def _flattened(self, expr: Expr) -> Expr:
+        match expr:
+            case Reduce():
+                raise Unfused(f"a {expr.reducer} is not where it can be computed")
+            case Round(dtype, arg):
+                made = self.flat(arg)
+                return self.let(made, dtype) if self._movable(made) else Cast(dtype, made)
+            case _:
+                made = rebuild(expr, lambda n: self.flat(n) if isinstance(n, Expr) else n)
+                if isinstance(expr, Read) and isinstance(made, Read):
+                    self.changed.setdefault(expr, set()).add(made)
+                costly = isinstance(made, Apply) and made.function.name in _COSTLY
+                return self.let(made) if costly and self._movable(made) else made
+
+    def _movable(self, expr: Expr) -> bool:
+        """Whether an expression of data may be computed ahead of conditions around it."""
+        nodes = set(postorder([expr]))
+        data = any(isinstance(node, Read | Value) for node in nodes)
+        return data and not nodes & self.careful
+
+    def let(self, expr: Expr, dtype: DType | None = None) -> Expr:
+        """The value of an expression in a tile of its own."""
+        if isinstance(expr, Value | Literal) and dtype is None:
+            return expr
+        kind = dtype or storage(value_type(expr))
+        for scope in reversed(self.open_scopes):
+            if (expr, kind) in scope.tiles:
+                return scope.tiles[expr, kind]
+        axes = self.axes(free_indices(expr))
+        tile = self.fresh("x", axes, kind, "memory" if self.is_long(axes) else "register")
+        self.emit(Let(tile, None, (), expr, None, None, VECTOR, ()))
+        self.open_scopes[-1].tiles[expr, kind] = value(tile)
+        return value(tile)
+
+    def is_long(self, axes: Iterable[str]) -> bool:
+        """Whether a tile with these axes is too much for registers."""
+        total = 1
+        for axis in axes:
+            total *= self.bound[axis]
+        return total > REGISTERS
+
+    def fresh(
+        self, stem: str, axes: tuple[str, ...], dtype: DType, space: str = "register"
+    ) -> Tile:
+        """A tile with a name of its own."""
+        name, number = stem, 1
+        while name in self.taken or f"{name}'" in self.taken:
+            number += 1
+            name = f"{stem}_{number}" if stem[-1].isdigit() else f"{stem}{number}"
+        self.taken.add(name)
+        sizes = tuple(self.bound[axis] for axis in axes)
+        return Tile(name, axes, sizes, dtype, space, Strided())
+
+
+def storage(dtype: DType) -> DType:
+    """The type of a tile that holds values of a type as they are."""
+    return value_of(settled(dtype))
+
+
+def following(tile: Tile) -> Tile:
+    """The next value of a carried tile."""
+    return Tile(f"{tile.name}'", tile.axes, tile.sizes, tile.dtype, tile.space, tile.layout)
+
+
+def value(tile: Tile) -> Value:
+    """A tile as an operand."""
+    return Value(tile.name, tile.axes, tile.dtype)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorc.compiler import prepare, run_prepared
 from tensorc.lang import read
 from tensorc.lang.parse import read_source
+from tensorc.prepare import prepare, run_prepared
 from tensorc.verify import judge
 
 SIZES = {"b": 1, "h": 2, "m": 128, "n": 128, "d": 64, "e": 64}

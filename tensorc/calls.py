@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from tensorc.compiler import Array, Call, prepare, remember
 from tensorc.devices import known, run
 from tensorc.ir.tensor import Program
+from tensorc.prepare import Array, prepare, remember
 from tensorc.runtime.bound import key
+from tensorc.runtime.compiled import Call
 from tensorc.runtime.interop import giving_back, known_arrays, library_of
 from tensorc.runtime.results import destinations
 

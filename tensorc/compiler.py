@@ -11,18 +11,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from tensorc.errors import BrokenInvariant
 from tensorc.ir.launch import Launch, Strides
 from tensorc.ir.node import compact
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
-from tensorc.runtime.compiled import Call, Compiled, const_values
+from tensorc.runtime.compiled import Compiled
 from tensorc.runtime.cpu import CpuKernel
-from tensorc.runtime.kernels import Kernels
 from tensorc.runtime.keys import kernel_key
 from tensorc.runtime.launch_json import from_json, to_json
 
@@ -32,9 +29,6 @@ if TYPE_CHECKING:
     from tensorc.runtime.cache import Stored
 
     State = Program | TileProgram
-
-Array = npt.NDArray[Any]
-
 
 REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
 WORTH = 0.95  # of the cost as written: what is saved has to be more than guesses of costs are wrong
@@ -304,121 +298,3 @@ class _Levels:
         from tensorc.codegen.llvm_jit import native, object_code
 
         return object_code(self.module.text, native())
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A call whose arrays fit: what runs it, and what judges its results, take it from here."""
-
-    program: Program
-    arrays: Mapping[str, Array]
-    extents: Mapping[str, int]
-    strides: Mapping[str, Strides]
-    policy: str
-    specialize: bool = True
-
-    def compiled(self) -> Compiled:
-        """The CPU kernel for these sizes and layouts, compiled once in a process."""
-        return _kernel(self.program, self.extents, self.strides, self.policy, self.specialize)
-
-
-def prepare(
-    program: Program,
-    given: Mapping[str, object],
-    sizes: Mapping[str, int] | None = None,
-    policy: str = "fast",
-    specialize: bool = True,
-) -> Prepared:
-    """Check arrays and sizes against the program.
-
-    `given`: arrays or scalars by parameter name. `sizes`: extents and `const` integers that no
-    array fixes. `specialize`: fix the first sizes in the kernel (see `runtime.kernels`); without
-    it, one kernel serves all sizes from the first call on. Raises ArgumentError with every fault.
-    """
-    from tensorc.ir.sizes import bind, check_intermediates
-    from tensorc.runtime.arrays import arguments, stride_class
-
-    arrays = arguments(program, given)
-    shapes = {name: array.shape for name, array in arrays.items()}
-    extents = bind(program, shapes, {**const_values(program, arrays), **(sizes or {})})
-    check_intermediates(program, extents)  # every named intermediate is a buffer of its own
-    classes = {name: stride_class(array) for name, array in arrays.items()}
-    strides = {name: item for name, item in classes.items() if item is not None}
-    return Prepared(program, arrays, extents, strides, policy, specialize)
-
-
-def run(
-    program: Program,
-    given: Mapping[str, object],
-    sizes: Mapping[str, int] | None = None,
-    device: str = "cpu",
-    policy: str = "fast",
-) -> dict[str, Array]:
-    """Run a program on arrays (see `prepare`); fresh outputs by name.
-
-    Raises OutOfRange where a subscript that holds data leaves its tensor.
-    """
-    return run_prepared(prepare(program, given, sizes, policy), device)
-
-
-def run_prepared(
-    call: Prepared, device: str = "cpu", into: Mapping[str, Array] | None = None
-) -> dict[str, Array]:
-    """Run a prepared call on "cpu" or "interpreter"; `devices.run` knows the others too.
-
-    `into`: arrays for the outputs, which fit.
-    """
-    if device == "cpu":
-        return call.compiled().run(call.arrays, call.extents, into)
-    found = interpreted(call.program, call.arrays, call.extents)
-    for name, target in (into or {}).items():
-        target[...] = found[name]
-    return {**found, **(into or {})}
-
-
-MOST_CALLS = 64  # kept for one operator
-
-
-def remember(
-    calls: dict[tuple[object, ...], Call], call: Prepared, operands: Sequence[object]
-) -> None:  # fmt: skip
-    """Keep the bound form of a CPU call under `bound.key(operands)`, if it depends on types,
-    shapes and strides alone and the arrays were taken as they are."""
-    from tensorc.runtime.bound import key
-
-    kept = key(operands)
-    same = all(a is b for a, b in zip(call.arrays.values(), operands, strict=False))
-    sized = any(item.const and not item.tensor.shape for item in call.program.parameters)
-    if kept is None or not same or sized or len(operands) != len(call.arrays):
-        return
-    if len(calls) >= MOST_CALLS:
-        calls.clear()
-    calls[kept] = call.compiled().bound(call.arrays, call.extents)
-
-
-def interpreted(
-    program: Program, arrays: Mapping[str, Array], extents: Mapping[str, int]
-) -> dict[str, Array]:
-    """The level-1 interpreter's outputs, rounded once into the outputs' types."""
-    from tensorc.ir.interpret_tensor import interpret
-    from tensorc.ir.rounding import round_to
-
-    exact = interpret(program, arrays, extents)
-    return {
-        item.tensor.name: round_to(exact[item.tensor.name], item.tensor.dtype)
-        for item in program.outputs
-    }
-
-
-def _kernel(
-    program: Program, extents: Mapping[str, int], strides: Mapping[str, Strides], policy: str,
-    specialize: bool,
-) -> Compiled:  # fmt: skip
-    """The kernel for these sizes and layouts, compiled once in a process."""
-    kernels: Kernels = vars(program).setdefault("_kernels", Kernels(program.name))
-
-    def compiled(static: Mapping[str, int]) -> Compiled:
-        return compile_cpu(program, Request(cpu_target(), static, strides, policy))
-
-    layout = (tuple(sorted(strides.items())), policy)
-    return kernels.get(extents if specialize else {}, layout, compiled)

@@ -168,7 +168,7 @@ def _program(spec: Any, ones: Any, sources: tuple[DType, ...], result: DType) ->
 
 def _run(program: Any, arrays: Sequence[Array], operands: Sequence[Any]) -> Array:
     """Run it; a plain call is kept for the next one like it."""
-    from tensorc.compiler import prepare, remember, run_prepared
+    from tensorc.prepare import prepare, remember, run_prepared
 
     call = prepare(program, {f"x{number}": array for number, array in enumerate(arrays)})
     (value,) = run_prepared(call).values()

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tensorc.compiler import Prepared, run_prepared
 from tensorc.errors import Unavailable
+from tensorc.prepare import Prepared, run_prepared
 
 Array = npt.NDArray[Any]
 DEVICES = ("cpu", "emulator", "interpreter")

@@ -18,7 +18,8 @@ from tensorc.ir.tile import TileProgram
 if TYPE_CHECKING:
     from tensorc.codegen.cuda import CudaModule
     from tensorc.codegen.emulator import Emulator
-    from tensorc.compiler import Prepared, Request
+    from tensorc.compiler import Request
+    from tensorc.prepare import Prepared
 
 Array = npt.NDArray[Any]
 THREADS = 128  # lanes of a block
@@ -122,9 +123,9 @@ def _sizes(
     call: Prepared, tiles: TileProgram
 ) -> tuple[dict[str, int], dict[str, tuple[tuple[int, ...], Any]]]:
     """Every extent, and shape and dtype of what the kernels write."""
-    from tensorc.compiler import const_values
     from tensorc.ir.polynomial import Symbol, evaluate
     from tensorc.ir.rounding import numpy_dtype
+    from tensorc.runtime.compiled import const_values
 
     known = {Symbol(name, "extent"): size for name, size in call.extents.items()}
     values = const_values(call.program, call.arrays)

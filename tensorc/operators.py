@@ -24,9 +24,9 @@ from tensorc.lang.value import Value
 
 if TYPE_CHECKING:
     from tensorc.calls import Calls
-    from tensorc.compiler import Compiled
     from tensorc.ir.tensor import Program
     from tensorc.lang.surface import Operator
+    from tensorc.runtime.compiled import Compiled
 
 Function = Callable[..., object]
 OPTIONS = ("policy", "arch", "specialize", "sizes")  # of `Op.on`
@@ -127,7 +127,7 @@ class Op:
     def on(self, device: str, **options: object) -> Op:
         """The same operator on another device: "cpu", "emulator" or "interpreter".
 
-        Options: `policy="strict"`, `specialize=False` and `sizes` (see `compiler.prepare`), and for
+        Options: `policy="strict"`, `specialize=False` and `sizes` (see `prepare.prepare`), and for
         the emulator `arch="sm_80"`, "sm_90a", ... Raises TypeError for another option, ValueError
         for another policy.
         """

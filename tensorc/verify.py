@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tensorc.compiler import Prepared
 from tensorc.ir.accept import Outcome, Verdict
+from tensorc.prepare import Prepared
 
 Array = npt.NDArray[Any]
 
 
 def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
-    """A verdict for every output of a run that was prepared by `compiler.prepare`."""
+    """A verdict for every output of a run that was prepared by `prepare.prepare`."""
     from tensorc.ir.accept import accept
     from tensorc.ir.bound_tensor import bound_tensor
     from tensorc.ir.interpret_tensor import interpret

@@ -22,9 +22,9 @@ from tensorc.commands.options import (
     with_json,
     with_sizes,
 )
-from tensorc.compiler import Prepared
 from tensorc.ir.accept import Verdict
 from tensorc.ir.tensor import Declaration, Program
+from tensorc.prepare import Prepared
 
 Array = npt.NDArray[Any]
 MANIFEST = "tensorc-run.json"
@@ -54,8 +54,8 @@ def command(
     folder: str | None, force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run an operator of FILE on .npy files (--in) or random data (--random)."""
-    from tensorc.compiler import prepare
     from tensorc.devices import run
+    from tensorc.prepare import prepare
 
     program = choose(read_programs(file), name, file)
     given = sizes(size)

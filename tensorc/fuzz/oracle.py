@@ -80,7 +80,7 @@ def arrays_of(program: Program, case: Case) -> dict[str, Array]:
 
 
 def _run(program: Program, case: Case) -> Finding:
-    from tensorc.compiler import prepare, run_prepared
+    from tensorc.prepare import prepare, run_prepared
 
     call = prepare(program, arrays_of(program, case), case.sizes)
     escapes = _escapes(program, call.arrays, call.extents)

@@ -101,7 +101,7 @@ class Compiled:
     def bound(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> Call:
         """A call for operands of these types, shapes and strides, in the order of `arrays`.
 
-        `compiler.run` and `Op` keep it; it raises OutOfRange as `run` does.
+        `Op` keeps it for later calls; it raises OutOfRange as `run` does.
         """
         from tensorc.ir.rounding import numpy_dtype
         from tensorc.runtime.bound import Bound, Result

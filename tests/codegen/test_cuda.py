@@ -10,7 +10,6 @@ import pytest
 
 from examples.sizes import EXAMPLES, Example
 from tensorc.codegen.cuda_functions import FUNCTIONS as EMITTED
-from tensorc.compiler import prepare
 from tensorc.devices import run
 from tensorc.emulated import levels, request
 from tensorc.errors import ArgumentError, OutOfRange, Unavailable
@@ -23,6 +22,7 @@ from tensorc.ir.dtypes import BOOL, F32, F64, I32, I64, U32, U64, DType
 from tensorc.ir.functions import FUNCTIONS
 from tensorc.ir.interpret_tensor import interpret
 from tensorc.lang import read
+from tensorc.prepare import prepare
 from tensorc.verify import judge
 from tests.codegen.test_functions import compare, pairs, programs
 from tests.conftest import Golden

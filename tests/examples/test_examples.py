@@ -13,7 +13,6 @@ import pytest
 
 import tensorc as tc
 from examples.sizes import EXAMPLES, Example
-from tensorc.compiler import prepare, run_prepared
 from tensorc.ir.accept import Outcome
 from tensorc.ir.interpret_tensor import interpret
 from tensorc.ir.node import Node, rebuild
@@ -21,6 +20,7 @@ from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.rounding import numpy_dtype
 from tensorc.ir.sizes import bind
 from tensorc.ir.tensor import Declaration, Expr, Program, Tensor
+from tensorc.prepare import prepare, run_prepared
 from tensorc.verify import judge, worst
 
 FOLDER = Path(__file__).parents[2] / "examples"

@@ -9,10 +9,11 @@ import numpy.typing as npt
 import pytest
 
 import tensorc as tc
-from tensorc.compiler import Request, cpu_target, prepare, run_passes
+from tensorc.compiler import Request, cpu_target, run_passes
 from tensorc.ir.interpret_tensor import interpret
 from tensorc.lang import read
 from tensorc.passes.complex_parts import complex_parts
+from tensorc.prepare import prepare
 
 Array = npt.NDArray[Any]
 BODIES = {

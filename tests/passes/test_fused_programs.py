@@ -10,7 +10,6 @@ import pytest
 
 import tensorc as tc
 from examples.sizes import EXAMPLES, Example
-from tensorc.compiler import prepare
 from tensorc.errors import ArgumentError, NotationError, OutOfRange
 from tensorc.fuzz.case import of_generated
 from tensorc.fuzz.generate import generate
@@ -24,6 +23,7 @@ from tensorc.ir.tensor import Program
 from tensorc.lang import read
 from tensorc.passes.canonicalise import canonicalise
 from tensorc.passes.fusion.inline import Unfused
+from tensorc.prepare import prepare
 from tests.examples import test_examples as examples
 from tests.passes.fused import Array, fused
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import tensorc as tc
-from tensorc.compiler import prepare
 from tensorc.ir.strict_json import read as read_json
 from tensorc.lang import read
+from tensorc.prepare import prepare
 from tensorc.runtime import cache, cache_upkeep
 from tensorc.runtime.compiled import Compiled
 from tensorc.runtime.launch_json import from_json, to_json

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import tensorc as tc
-from tensorc.compiler import Request, compile_cpu, cpu_target, prepare
+from tensorc.compiler import Request, compile_cpu, cpu_target
 from tensorc.ir.node import compact
 from tensorc.ir.polynomial import Symbol
 from tensorc.ir.tensor import Program
 from tensorc.lang import read
+from tensorc.prepare import prepare
 from tensorc.runtime.kernels import MOST, Kernels
 
 TEXT = "op f(x: f32[m, n], y: f32[n, k]) -> z: f32[m, k]\n  z[m, k] = sum[n](x[m, n] * y[n, k])\n"
@@ -99,7 +100,7 @@ def test_threads_compile_once(monkeypatch: pytest.MonkeyPatch) -> None:
         compiles.append(program)
         return compile_cpu(program, request)
 
-    monkeypatch.setattr("tensorc.compiler.compile_cpu", counted)
+    monkeypatch.setattr("tensorc.prepare.compile_cpu", counted)
     f, results = tc.loads(TEXT).f, list[Any]()
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     start = threading.Barrier(8)

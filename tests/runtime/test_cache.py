@@ -401,13 +401,15 @@ def processes() -> int:
     return 8 if os.environ.get("TENSORC_PROFILE") == "campaign" else 3
 
 
+# A writer ends with its parent: an interrupted run of the tests leaves none behind.
 WRITE = """
-import sys
+import os, sys
 from tensorc.runtime import cache
+parent = os.getppid()
 seed = int(sys.argv[1]) if len(sys.argv) > 1 else 0
 print("ready", flush=True)
 n = 0
-while True:
+while os.getppid() == parent:
     n += 1
     key = {"n": n % 5}
     cache.store(key, cache.Stored({"n": n % 5}, bytes([n % 5]) * 300_000))

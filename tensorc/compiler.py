@@ -25,6 +25,7 @@ from tensorc.runtime.launch_json import from_json, to_json
 
 if TYPE_CHECKING:
     from tensorc.codegen.llvm import Module
+    from tensorc.explain import Report, Step
     from tensorc.ir.tile import TileProgram
     from tensorc.runtime.cache import Stored
 
@@ -144,8 +145,8 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
-def run_passes(program: Program, request: Request) -> TileProgram:
-    """The program through every pass, verified after each.
+def run_passes(program: Program, request: Request, steps: list[Step] | None = None) -> TileProgram:
+    """The program through every pass, verified after each; what each pass did goes to `steps`.
 
     TENSORC_DUMP=dir writes the IR after each pass there, TENSORC_PRINT=pass,... prints it on
     stderr, TENSORC_STOP_AFTER=pass ends the process's work there.
@@ -156,7 +157,9 @@ def run_passes(program: Program, request: Request) -> TileProgram:
     request = replace(request, strides=layouts(program, request))
     _observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
-        state = step.run(state, request)
+        before, state = state, step.run(state, request)
+        if steps is not None:
+            steps.append(_step(step, before, state))
         _observe(number, step.name, state)
         if faults := verify(state):
             raise BrokenInvariant(
@@ -165,6 +168,23 @@ def run_passes(program: Program, request: Request) -> TileProgram:
             )
     assert isinstance(state, TileProgram)
     return state
+
+
+def _step(done: Pass, before: State, after: State) -> Step:
+    from tensorc.explain import Step
+
+    return Step(done.name, done.purpose, before, after)
+
+
+def explained(program: Program, request: Request) -> Report:
+    """Compile once more, and say what every pass did and why the kernels are as they are."""
+    from tensorc.explain import Subject, report
+
+    steps: list[Step] = []
+    run_passes(program, request, steps)
+    machine, strides = request.target.machine, layouts(program, request)
+    subject = Subject(program, tuple(steps), machine, request.static, strides, request.policy)
+    return report(subject)
 
 
 def verify(state: State) -> Sequence[str]:
@@ -290,6 +310,22 @@ class _Levels:
     @property
     def llvm(self) -> str:
         return self.module.text
+
+    @property
+    def static(self) -> Mapping[str, int]:
+        return self.request.static
+
+    @property
+    def strides(self) -> Mapping[str, Strides]:
+        return self.request.strides
+
+    @property
+    def target(self) -> str:
+        return f"{self.request.target.machine}, {self.request.policy}"
+
+    @property
+    def report(self) -> Report:
+        return explained(self.program, self.request)
 
     def launch(self) -> Launch:
         return Launch(self.module.entries, self.tiles.workspaces, self.tiles.extents)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import click
 
 from tensorc.commands.options import (
     choose,
     read_programs,
     sizes,
+    static,
     with_file,
     with_sizes,
     write_output,
 )
 from tensorc.compiler import Request
-from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import Program
 
 LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda")
@@ -44,13 +42,13 @@ def command(
     if emit == "tensor":
         write_output(output, show(program).encode(), force)
         return 0
-    static = _static(program.extent_of, sizes(size))
+    fixed = static(program, sizes(size))
     if arch in ("native", "cpu"):
         if emit == "cuda":
             raise click.UsageError("--emit cuda needs --arch, such as sm_80 or sm_90a")
-        data = _for_cpu(program, Request(cpu_target(), static, policy=policy), emit)
+        data = _for_cpu(program, Request(cpu_target(), fixed, policy=policy), emit)
     else:
-        data = _for_gpu(program, emulated.request(arch, static, {}, policy), emit)
+        data = _for_gpu(program, emulated.request(arch, fixed, {}, policy), emit)
     write_output(output, data, force)
     return 0
 
@@ -63,16 +61,6 @@ def _for_gpu(program: Program, request: Request, emit: str) -> bytes:
         raise click.UsageError(f"--emit {emit} is for the CPU; a GPU has tensor, tile and cuda")
     made = levels(program, request)
     return (show(made.tiles) if emit == "tile" else made.source).encode()
-
-
-def _static(extents: Mapping[str, Polynomial], given: dict[str, int]) -> dict[str, int]:
-    unknown = sorted(set(given) - set(extents))
-    if unknown:
-        raise click.UsageError(f"--size {unknown[0]}: the operator has no index of that name")
-    for name, value in given.items():
-        if value < 0:
-            raise click.UsageError(f"--size {name}={value}: an extent is at least 0")
-    return given
 
 
 def _for_cpu(program: Program, request: Request, emit: str) -> bytes:

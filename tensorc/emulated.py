@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tensorc.codegen.cuda import CudaModule
     from tensorc.codegen.emulator import Emulator
     from tensorc.compiler import Request
+    from tensorc.explain import Report
     from tensorc.prepare import Prepared
 
 Array = npt.NDArray[Any]
@@ -32,10 +33,12 @@ _MODULES: dict[tuple[str, str], Any] = {}
 _MOST_MODULES = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CudaLevels:
-    """A program lowered for an architecture: its level 2 and its CUDA C++."""
+    """A program lowered for an architecture: its level 2, its CUDA C++, and why they are so."""
 
+    program: Program
+    request: Request
     tiles: TileProgram
     module: CudaModule
 
@@ -43,6 +46,26 @@ class CudaLevels:
     def source(self) -> str:
         """The CUDA C++."""
         return self.module.text
+
+    @property
+    def tile(self) -> str:
+        """The level-2 text."""
+        from tensorc.compiler import show
+
+        return show(self.tiles)
+
+    @property
+    def report(self) -> Report:
+        """Passes, kernels, costs, numerics and hints; made by compiling once more."""
+        from tensorc.compiler import explained
+
+        return explained(self.program, self.request)
+
+    def __repr__(self) -> str:
+        static = self.request.static
+        sizes = [f"{n}={static[n]}" if n in static else n for n in self.program.extent_of]
+        where = f"{self.request.target.machine}, {self.request.policy}"
+        return f"<kernel {self.program.name}[{', '.join(sizes)}] for {where}>"
 
 
 def request(
@@ -52,7 +75,7 @@ def request(
     from tensorc.compiler import Request, Target
 
     if arch not in MACHINES:
-        raise Unavailable(f"{arch}: kernels are emitted for {', '.join(MACHINES)}")
+        raise Unavailable(f"arch={arch!r}: there are native, cpu, {', '.join(MACHINES)}")
     return Request(Target(MACHINES[arch], THREADS), static, strides, policy)
 
 
@@ -62,7 +85,7 @@ def levels(program: Program, wanted: Request) -> CudaLevels:
     from tensorc.compiler import run_passes
 
     tiles = run_passes(program, wanted)
-    return CudaLevels(tiles, emit(tiles, wanted.static, wanted.strides))
+    return CudaLevels(program, wanted, tiles, emit(tiles, wanted.static, wanted.strides))
 
 
 def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:

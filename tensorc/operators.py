@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from operator import index as index_of
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, overload
 
-from tensorc.errors import NotationError, NotationWarning, Unavailable
+from tensorc.errors import NotationError, NotationWarning
 from tensorc.ir.source import Source
 from tensorc.lang.spot import Spot, here, is_ours, raised
 from tensorc.lang.value import Value
 
 if TYPE_CHECKING:
     from tensorc.calls import Calls
+    from tensorc.emulated import CudaLevels
     from tensorc.ir.tensor import Program
     from tensorc.lang.surface import Operator
     from tensorc.runtime.compiled import Compiled
@@ -140,19 +141,30 @@ class Op:
         """The same operator, writing its outputs into these arrays."""
         return Op(self.name, self._made, self.function, self._device, outputs, self._options)
 
+    @overload
+    def compile(
+        self, arch: Literal["native", "cpu"] = "native", sizes: Mapping[str, int] | None = None,
+        policy: str = "fast",
+    ) -> Compiled: ...  # fmt: skip
+
+    @overload
+    def compile(
+        self, arch: str, sizes: Mapping[str, int] | None = None, policy: str = "fast"
+    ) -> Compiled | CudaLevels: ...
+
     def compile(
         self, arch: str = "native", sizes: Mapping[str, int] | None = None, policy: str = "fast"
-    ) -> Compiled:
+    ) -> Compiled | CudaLevels:
         """The compiled kernel; extents in `sizes` are fixed in it, the others are arguments of it.
 
-        `arch`: "native" or "cpu". `policy`: "fast" or "strict". Raises NotationError for the
-        program, ValueError for an index that it does not have, an extent that is not an integer of
-        at least 0 or another policy, Unavailable for other machines.
+        `arch`: "native" or "cpu" for a kernel to call; "sm_80", "sm_90a", ... for one to read: its
+        `source`, `tile` text and `report`. `policy`: "fast" or "strict". Raises NotationError for
+        the program, ValueError for an index that it does not have, an extent that is not an integer
+        of at least 0 or another policy, Unavailable for other machines.
         """
+        from tensorc import emulated
         from tensorc.compiler import Request, compile_cpu, cpu_target
 
-        if arch not in ("native", "cpu"):
-            raise Unavailable(f"arch={arch!r}: this version compiles for native and cpu")
         program, static = self.program, dict(sizes or {})
         unknown = [name for name in static if name not in program.extent_of]
         if unknown:
@@ -160,7 +172,9 @@ class Op:
         for index, size in static.items():
             static[index] = _extent(index, size)
         _known_option("policy", policy)
-        return compile_cpu(program, Request(cpu_target(), static, policy=policy))
+        if arch in ("native", "cpu"):
+            return compile_cpu(program, Request(cpu_target(), static, policy=policy))
+        return emulated.levels(program, emulated.request(arch, static, {}, policy))
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._attribute = name

@@ -94,8 +94,11 @@ def test_compiling_fixes_the_sizes_that_are_given() -> None:
     assert kernel.llvm.startswith("; ") or "define" in kernel.llvm
     with pytest.raises(ValueError, match="no index n"):
         twice.compile(sizes={"n": 4})
-    with pytest.raises(tc.Unavailable, match="sm_90a"):
-        twice.compile(arch="sm_90a")
+    with pytest.raises(tc.Unavailable, match="arch='sm_70': there are native, cpu, sm_80"):
+        twice.compile(arch="sm_70")
+    made = twice.compile(arch="sm_90a")
+    assert "TC_KERNEL" in made.source and repr(made).endswith("for sm_90a, fast>")
+    assert "numerics" in str(made.report) and "kernel y" in made.tile
 
 
 def test_an_intermediate_over_the_limit_is_refused_before_anything_runs() -> None:

@@ -18,7 +18,7 @@ The estimates stand in the plan. No operator is known by name here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
 from tensorc.ir.node import postorder
@@ -57,11 +57,22 @@ def fuse(
     hints = sizes_of(program, sizes or {})
     choices = _candidates(program, stored) if cuts == "cost" else ()
     subsets = chain.from_iterable(combinations(choices, n) for n in range(len(choices) + 1))
-    options = [(*stored, *subset) for subset in subsets]
-    priced = [(*_priced(program, option, tuple(stored), hints), option) for option in options]
-    best = min(priced, key=lambda item: (item[0], len(item[2])))
-    note = tuple(f"stored {', '.join(s) or 'nothing'}: {text}" for _, text, s in priced)
-    return _planned(program, best[2], tuple(stored), note)
+    cutting = [_Cuts(program, (*stored, *subset), tuple(stored), sizes or {}) for subset in subsets]
+    priced = [(*_priced(cuts, hints), cuts) for cuts in cutting]
+    best = min(priced, key=lambda item: (item[0], len(item[2].stored)))
+    note = tuple(f"stored {', '.join(c.stored) or 'nothing'}: {text}" for _, text, c in priced)
+    return _planned(best[2], note)
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """Where the kernels of a program end: `stored` intermediates go through memory, the `forced`
+    ones among them in one kernel. `known`: extents that are fixed."""
+
+    program: Program
+    stored: tuple[str, ...]
+    forced: tuple[str, ...]
+    known: Mapping[str, int]
 
 
 # --- kernels ------------------------------------------------------------------------------------
@@ -79,10 +90,11 @@ def _candidates(program: Program, stored: Sequence[str]) -> tuple[str, ...]:
     return tuple(found[-_CUTS:])
 
 
-def _groups(program: Program, stored: Iterable[str], forced: Iterable[str]) -> list[list[Equation]]:
+def _groups(cuts: _Cuts) -> list[list[Equation]]:
     """Stored equations by kernel: those of one grid together, and those of part of it that share
     a reduction, unless one needs what another kernel stores. `forced` ones share one anyway."""
-    kept = {item.tensor.name for item in program.outputs} | set(stored)
+    program = cuts.program
+    kept = {item.tensor.name for item in program.outputs} | set(cuts.stored)
     needs = _needs(program, kept)
     inliner = Inliner(program, ())
     groups: list[list[Equation]] = []
@@ -93,8 +105,8 @@ def _groups(program: Program, stored: Iterable[str], forced: Iterable[str]) -> l
         for group in groups:
             names = {other.tensor.name for other in group}
             before |= names
-            parts = {item.tensor.name} | names <= set(forced)
-            fits = parts or _together(item, group, inliner)
+            parts = {item.tensor.name} | names <= set(cuts.forced)
+            fits = parts or _together(item, group, inliner, cuts.known)
             if needs[item.tensor.name] <= before and fits:
                 group.append(item)
                 break
@@ -103,17 +115,20 @@ def _groups(program: Program, stored: Iterable[str], forced: Iterable[str]) -> l
     return groups
 
 
-def _together(item: Equation, group: list[Equation], inliner: Inliner) -> bool:
+def _together(
+    item: Equation, group: list[Equation], inliner: Inliner, known: Mapping[str, int]
+) -> bool:
     grid = set(grid_of(group))
     if item.indices == grid_of(group):
         return True
-    # One index more: it lies in a tile. A grid over several might be empty and store nothing.
-    nested = len(set(item.indices) ^ grid) == 1
+    # One index more: it lies in a tile, unless it may be empty and would have nothing stored.
+    more = set(item.indices) ^ grid
+    nested = len(more) == 1 and all(known.get(index, 0) > 0 for index in more)
     return nested and bool(_shared(item, inliner) & {r for e in group for r in _shared(e, inliner)})
 
 
 def _shared(item: Equation, inliner: Inliner) -> set[Reduce]:
-    body = inliner.inlined(item.body)
+    body = inliner.whole(item.body)
     return {node for node in postorder([body]) if isinstance(node, Reduce)}
 
 
@@ -127,22 +142,19 @@ def _needs(program: Program, kept: set[str]) -> dict[str, set[str]]:
     return found
 
 
-def _expressions(
-    program: Program, stored: Iterable[str], forced: Iterable[str]
-) -> tuple[list[list[Equation]], Inliner]:
+def _expressions(cuts: _Cuts) -> tuple[list[list[Equation]], Inliner]:
     """Kernels' outputs with bodies over parameters and stored tensors, factors pulled out."""
-    kept = {item.tensor.name for item in program.outputs} | set(stored)
-    groups = _groups(program, stored, forced)
+    program = cuts.program
+    kept = {item.tensor.name for item in program.outputs} | set(cuts.stored)
+    groups = _groups(cuts)
     made: list[list[Equation]] = []
     inliner = Inliner(program, kept)
     for group in groups:
         inliner.kept = frozenset(kept - {item.tensor.name for item in group})
         inliner.forget()
-        bodies = [inliner.inlined(item.body) for item in group]
-        judge = Reads(program, inliner.extents)
-        exprs = [
-            judge.guarded(delay(body, inliner.extents)) for body in bodies if isinstance(body, Expr)
-        ]
+        bodies = [inliner.whole(item.body) for item in group]
+        judge = Reads(program, inliner.extents, inliner.checked, inliner.bound)
+        exprs = judge.guarded([delay(body, inliner.extents) for body in bodies])
         taken = {index for item in group for index in item.indices}
         named = inliner.named(exprs, taken | _free_names(exprs))
         made.append([replace(i, body=e) for i, e in zip(group, named, strict=True)])
@@ -153,10 +165,8 @@ def _free_names(exprs: Sequence[Expr]) -> set[str]:
     return {index for expr in exprs for index in free_indices(expr)}
 
 
-def _planned(
-    program: Program, stored: tuple[str, ...], forced: tuple[str, ...], note: tuple[str, ...]
-) -> Plan:
-    groups, inliner = _expressions(program, stored, forced)
+def _planned(cuts: _Cuts, note: tuple[str, ...]) -> Plan:
+    groups, inliner = _expressions(cuts)
     kernels: list[PlannedKernel] = []
     for group in groups:
         roots = [item.body for item in group]
@@ -166,9 +176,9 @@ def _planned(
     exprs = [item.body for group in groups for item in group]
     for kernel in kernels:
         exprs += [state.body for item in kernel.passes for state in item.states]
-    used = {name for name, _ in program.extents} | _names(exprs)
+    used = {name for name, _ in cuts.program.extents} | _names(exprs)
     extents = tuple(item for item in inliner.extents.items() if item[0] in used)
-    return Plan(tuple(kernels), stored, extents, inliner.checks(exprs), note)
+    return Plan(tuple(kernels), cuts.stored, extents, inliner.checks(exprs), note)
 
 
 def _names(exprs: Iterable[Expr]) -> set[str]:
@@ -177,11 +187,9 @@ def _names(exprs: Iterable[Expr]) -> set[str]:
     return bound | {node.index for node in nodes if isinstance(node, Position | Extent)}
 
 
-def _priced(
-    program: Program, stored: tuple[str, ...], forced: tuple[str, ...], hints: Mapping[str, int]
-) -> tuple[float, str]:
+def _priced(cuts: _Cuts, hints: Mapping[str, int]) -> tuple[float, str]:
     """An estimate of the time of all kernels, and how it comes about."""
-    groups, inliner = _expressions(program, stored, forced)
+    groups, inliner = _expressions(cuts)
     values = {inliner.extents[name]: size for name, size in hints.items()}
     sizes = {name: values[size] for name, size in inliner.extents.items() if size in values}
     done = sum(work(group, sizes) for group in groups)

@@ -9,29 +9,40 @@ takes the condition into the reduction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from tensorc.ir.affine import is_whole
 from tensorc.ir.functions import FUNCTIONS
-from tensorc.ir.node import rebuild
+from tensorc.ir.node import fact, postorder, rebuild
 from tensorc.ir.polynomial import Polynomial
-from tensorc.ir.ranges import Ranges, Verdict
+from tensorc.ir.ranges import Ranges
 from tensorc.ir.tensor import Apply, Expr, Program, Read, Reduce, Select, free_indices
 from tensorc.passes.canonicalise import call
-from tensorc.passes.fusion.reach import outside
+from tensorc.passes.fusion.reach import below, outside
 
 Guards = tuple[Expr, ...]
 
 
 class Reads:
-    """Judges reads of one program; `extents`: of all its indices, those of passes too."""
+    """Judges reads of one program.
 
-    def __init__(self, program: Program, extents: Mapping[str, Polynomial]) -> None:
-        self.extents = extents
+    `extents`: of all its indices, those of passes too. `checked`: reads of which a subscript is
+    compared when running. `bound`: gives a reduction whose condition has changed the names that it
+    should bind.
+    """
+
+    def __init__(
+        self, program: Program, extents: Mapping[str, Polynomial], checked: Container[Read],
+        bound: Callable[[Reduce], Expr] = lambda item: item,
+    ) -> None:  # fmt: skip
+        self.extents, self.checked, self.bound = extents, checked, bound
         self.conditions = program.conditions
-        self.checked = {(check.read.tensor, check.axis) for check in program.checks}
         self._inside: dict[Read, bool] = {}
-        self._guarded: dict[tuple[Expr, Guards], Expr] = {}
+        self._proved: dict[tuple[Read, Guards], bool] = {}
+        self._taken: dict[tuple[Reduce, Guards], Guards] = {}
+        self._forms: dict[Reduce, dict[Guards, None]] = {}
+        self._seen: set[tuple[Expr, Guards]] = set()
+        self._made: dict[tuple[Expr, Guards], Expr] = {}
 
     def inside(self, read: Read) -> bool:
         """Whether a read stays inside wherever its indices have values, and nothing compares it."""
@@ -42,13 +53,13 @@ class Reads:
     def _judged(self, read: Read) -> bool:
         if is_whole(read, self.extents):
             return True
-        if any(tensor is read.tensor for tensor, _ in self.checked):
+        if read in self.checked:
             return False
         judge = Ranges(self.extents, free_indices(read))
+        values = [judge.integers.polynomial(item) for item in read.subscripts]
         return all(
-            judge.judge(item, size).verdict is Verdict.PROVED
-            or self._decided(judge.integers.polynomial(item), size)
-            for item, size in zip(read.subscripts, read.tensor.shape, strict=True)
+            _holds(judge, value, size) or self._decided(value, size)
+            for value, size in zip(values, read.tensor.shape, strict=True)
         )
 
     def _decided(self, value: Polynomial, limit: Polynomial) -> bool:
@@ -58,49 +69,125 @@ class Reads:
             for item in self.conditions
         )
 
-    def guarded(self, expr: Expr, guards: Guards = ()) -> Expr:
-        """`expr` with the conditions around reductions taken into those that need them."""
-        key = expr, guards
-        if key not in self._guarded:
-            self._guarded[key] = self._made(expr, guards)
-        return self._guarded[key]
+    # --- conditions into reductions -------------------------------------------------------------
 
-    def _made(self, expr: Expr, guards: Guards) -> Expr:
+    def guarded(self, exprs: Sequence[Expr]) -> list[Expr]:
+        """The expressions of one kernel, with the conditions around reductions taken into those
+        that need them.
+
+        Those are the conditions that prove the reads inside; all where something is compared. A
+        reduction that takes more in one place than in another where fewer hold takes only those:
+        it is computed there anyway, and stays one node.
+        """
+        for expr in exprs:
+            self._find(expr, ())
+        return [self._safe(expr, ()) for expr in exprs]
+
+    def _find(self, expr: Expr, guards: Guards) -> None:
+        """Note which conditions each reduction takes where it stands."""
+        if (expr, guards) in self._seen or not _reduces(expr):
+            return
+        self._seen.add((expr, guards))
+        if isinstance(expr, Reduce):
+            self._forms.setdefault(expr, {})[self.taken(expr, guards)] = None
+        for part, more in _parts(expr):
+            self._find(part, (*guards, *more))
+
+    def _safe(self, expr: Expr, guards: Guards) -> Expr:
+        """`expr`, which stands under these conditions, made safe."""
+        if not _reduces(expr):
+            return expr
+        if (expr, guards) not in self._made:
+            self._made[expr, guards] = self._anew(expr, guards)
+        return self._made[expr, guards]
+
+    def _anew(self, expr: Expr, guards: Guards) -> Expr:
+        parts = [self._safe(part, (*guards, *more)) for part, more in _parts(expr)]
         match expr:
-            case Select(condition, yes, no):
-                return Select(
-                    self.guarded(condition, guards),
-                    self.guarded(yes, (*guards, condition)),
-                    self.guarded(no, (*guards, call("not", condition))),
-                )
-            case Apply(function, (first, *rest)) if function.name in ("and", "or"):
-                before = first if function.name == "and" else call("not", first)
-                made = (self.guarded(item, (*guards, before)) for item in rest)
-                return Apply(function, (self.guarded(first, guards), *made))
-            case Reduce(reducer, indices, body, where, dtype):
-                own = () if where is None else (where,)
-                parts = (*guards, *own) if self.needs(expr) else own
-                inner = self.guarded(body, (*guards, *own))
-                return Reduce(reducer, indices, inner, _all(parts), dtype)
+            case Reduce(reducer, indices, _, _, dtype):
+                fitting = [form for form in self._forms[expr] if set(form) <= set(guards)]
+                taken = min(fitting, key=len)
+                around = [self._safe(c, guards[: guards.index(c)]) for c in taken]
+                condition = _all((*around, *parts[:-1]))
+                return self.bound(Reduce(reducer, indices, parts[-1], condition, dtype))
+            case Select():
+                return Select(*parts)
+            case Apply(function, _):
+                return Apply(function, tuple(parts))
             case _:
-                return rebuild(
-                    expr, lambda n: self.guarded(n, guards) if isinstance(n, Expr) else n
-                )
+                made = dict(zip(below(expr), parts, strict=True))
+                return rebuild(expr, lambda n: made[n] if isinstance(n, Expr) else n)
 
-    def needs(self, item: Reduce) -> bool:
-        """Whether a read in the body may leave its tensor where the reduction's own condition
-        holds."""
-        reads = [node for node in outside(item.body) if isinstance(node, Read)]
-        unsafe = [read for read in reads if not self.inside(read)]
-        return not all(item.where is not None and self._under(r, item.where) for r in unsafe)
+    def taken(self, item: Reduce, guards: Guards) -> Guards:
+        """Those of the conditions around a reduction without which its reads might be outside."""
+        if (item, guards) not in self._taken:
+            own = () if item.where is None else (item.where,)
+            found = self._proofs(item.body, guards, own)
+            if item.where is not None:
+                found |= self._proofs(item.where, guards, ())
+            self._taken[item, guards] = tuple(c for c in guards if c in found)
+        return self._taken[item, guards]
 
-    def _under(self, read: Read, condition: Expr) -> bool:
-        """Whether a read is inside wherever a condition holds."""
-        judge = Ranges(self.extents, free_indices(read), (condition,))
-        return all(
-            judge.judge(item, size).verdict is Verdict.PROVED
-            for item, size in zip(read.subscripts, read.tensor.shape, strict=True)
-        )
+    def _proofs(self, expr: Expr, guards: Guards, own: Guards) -> set[Expr]:
+        """Conditions that prove the reads outside of inner reductions, beside `own`."""
+        found = set[Expr]()
+        for read in outside(expr):
+            if isinstance(read, Read) and not self.inside(read) and not self._under(read, own):
+                one = (c for c in reversed(guards) if self._under(read, (*own, c)))
+                last = next(one, None)
+                found |= set(guards) if last is None else {last}
+        return found
+
+    def exposed(self, expr: Expr, reads: Container[Read]) -> bool:
+        """Whether one of `reads`, outside of reductions, may be outside its tensor, or is compared,
+        in spite of the conditions around it in `expr`."""
+        seen = set[tuple[Expr, Guards]]()
+        waiting: list[tuple[Expr, Guards]] = [(expr, ())]
+        while waiting:
+            item, guards = waiting.pop()
+            if (item, guards) in seen or isinstance(item, Reduce):
+                continue
+            seen.add((item, guards))
+            if isinstance(item, Read) and item in reads and not self._under(item, guards):
+                return True
+            waiting += [(part, (*guards, *more)) for part, more in _parts(item)]
+        return False
+
+    def _under(self, read: Read, guards: Guards) -> bool:
+        """Whether a read is inside, and not compared, wherever conditions hold."""
+        if read in self.checked or not guards:
+            return False
+        if (read, guards) not in self._proved:
+            judge = Ranges(self.extents, free_indices(read), guards)
+            values = [judge.integers.polynomial(item) for item in read.subscripts]
+            sizes = read.tensor.shape
+            self._proved[read, guards] = all(
+                _holds(judge, value, size) for value, size in zip(values, sizes, strict=True)
+            )
+        return self._proved[read, guards]
+
+
+def _holds(judge: Ranges, value: Polynomial, limit: Polynomial) -> bool:
+    return judge.holds(value) and judge.holds(limit - 1 - value)
+
+
+@fact
+def _reduces(expr: Expr) -> bool:
+    return any(isinstance(node, Reduce) for node in postorder([expr]))
+
+
+def _parts(expr: Expr) -> list[tuple[Expr, Guards]]:
+    """What stands directly in an expression, each with the conditions under which it does."""
+    match expr:
+        case Select(condition, yes, no):
+            return [(condition, ()), (yes, (condition,)), (no, (call("not", condition),))]
+        case Apply(function, args) if function.name in ("and", "or"):
+            holds = args if function.name == "and" else tuple(call("not", arg) for arg in args)
+            return [(arg, holds[:place]) for place, arg in enumerate(args)]
+        case Reduce(_, _, body, where, _):
+            return [(body, ())] if where is None else [(where, ()), (body, (where,))]
+        case _:
+            return [(child, ()) for child in below(expr)]
 
 
 def _all(conditions: Guards) -> Expr | None:

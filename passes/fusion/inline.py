@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tensorc.ir.node import Node, fact, postorder, rebuild
+from tensorc.ir.node import Node, postorder, rebuild
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Check,
@@ -34,20 +34,25 @@ class Unfused(Exception):
 
 
 class Inliner:
-    """Expressions of one program in normal form. `kept`: names of equations that stay in memory."""
+    """Expressions of one program in normal form. `kept`: names of equations that stay in memory.
+    `checked`: the reads that are compared, with the axes on which they are; `careful`: further
+    ones that a user keeps track of, under new names too."""
 
-    def __init__(self, program: Program, kept: Iterable[str]) -> None:
+    def __init__(
+        self, program: Program, kept: Iterable[str], checks: Iterable[Check] | None = None
+    ) -> None:
         self.extents = dict(program.extents)
         self.equations = {item.tensor.name: item for item in program.equations}
         self.kept = frozenset(kept)
         self.checked: dict[Read, frozenset[int]] = {}
-        for check in program.checks:
+        self.careful: set[Read] = set()
+        for check in checks if checks is not None else program.checks:
             self._mark(check.read, check.axis)
         self._first: dict[Polynomial, str] = {}
         for name, size in program.extents:
             self._first.setdefault(size, name)
         self._names: dict[tuple[Polynomial, int], str] = {}
-        self._memo: dict[Node, Node] = {}
+        self._memo: dict[Expr, Expr] = {}
         self._moved: dict[tuple[Expr, tuple[tuple[str, Expr], ...]], Expr] = {}
 
     def _mark(self, read: Read, axis: int) -> None:
@@ -58,21 +63,22 @@ class Inliner:
         self._memo.clear()
         self._names.clear()
 
-    def inlined(self, item: Node) -> Node:
-        """An expression in normal form; other nodes stay."""
-        if not isinstance(item, Expr):
-            return item
+    def whole(self, item: Expr) -> Expr:
+        """An expression in normal form."""
         if item not in self._memo:
             self._memo[item] = self._inlined(item)
         return self._memo[item]
 
+    def _inside(self, item: Node) -> Node:
+        return self.whole(item) if isinstance(item, Expr) else item
+
     def _inlined(self, item: Expr) -> Expr:
-        made = rebuild(item, self.inlined)
+        made = rebuild(item, self._inside)
         match made:
             case Extent(index):
                 return Extent(self._first[self.extents[index]])
             case Reduce():
-                return self._bound(made)
+                return self.bound(made)
             case Read():
                 assert isinstance(item, Read)
                 for axis in self.checked.get(item, ()):
@@ -84,7 +90,7 @@ class Inliner:
             case _:
                 return made
 
-    def _bound(self, item: Reduce) -> Expr:
+    def bound(self, item: Reduce) -> Reduce:
         """The reduction with its indices named after extent and height."""
         heights: dict[Polynomial, int] = {}
         for inner in postorder([item.body, *([item.where] if item.where is not None else [])]):
@@ -93,9 +99,13 @@ class Inliner:
                 heights[size] = max(heights.get(size, 0), int(index.rpartition(_MARK)[2]) + 1)
         names: dict[str, Expr] = {}
         chosen: list[str] = []
+        free = free_indices(item)
         for index in item.indices:
             size = self.extents[index]
             name = self._name(size, heights.get(size, 0), index)
+            while name in free:  # a condition that was taken in may use it
+                heights[size] = heights.get(size, 0) + 1
+                name = self._name(size, heights[size], index)
             heights[size] = heights.get(size, 0) + 1
             names[index] = Position(name)
             chosen.append(name)
@@ -112,8 +122,7 @@ class Inliner:
         """The body of an equation at the subscripts of a read."""
         if any(isinstance(node, Reduce) for node in postorder(read.subscripts)):
             raise Unfused(f"{equation.tensor.name} is read at reduced positions")
-        body = self.inlined(equation.body)
-        assert isinstance(body, Expr)
+        body = self.whole(equation.body)
         names = dict(zip(equation.indices, read.subscripts, strict=True))
         for axis in self.checked.get(read, ()):
             self._inherit(body, equation.indices[axis], names)
@@ -135,15 +144,19 @@ class Inliner:
                     self._mark(made, axis)
 
     def moved(self, expr: Expr, names: Mapping[str, Expr]) -> Expr:
-        """`expr` with positions replaced; its own binders have names that no replacement has."""
+        """`expr` with free positions replaced; its own binders have names that no replacement
+        has."""
         relevant = {k: v for k, v in names.items() if v is not Position(k)}
         return self._move(expr, tuple(sorted(relevant.items())), relevant)
 
     def _move(
         self, expr: Expr, key: tuple[tuple[str, Expr], ...], names: Mapping[str, Expr]
     ) -> Expr:
-        if not (_positions(expr) & names.keys()):
+        if not (free_indices(expr) & names.keys()):
             return expr
+        if isinstance(expr, Reduce) and names.keys() & set(expr.indices):
+            names = {name: item for name, item in names.items() if name not in expr.indices}
+            key = tuple(sorted(names.items()))
         if (expr, key) not in self._moved:
             self._moved[expr, key] = self._moved_anew(expr, key, names)
         return self._moved[expr, key]
@@ -161,13 +174,18 @@ class Inliner:
     def _follow(self, old: Read, new: Read) -> None:
         for axis in self.checked.get(old, ()):
             self._mark(new, axis)
+        if old in self.careful:
+            self.careful.add(new)
 
     def named(self, exprs: list[Expr], taken: Iterable[str]) -> list[Expr]:
         """The expressions with names of the program, none of them in `taken`, for what they
         bind; `extents` has the new ones."""
         used = {*taken, *self.equations}
+        bound = {i for node in postorder(exprs) if isinstance(node, Reduce) for i in node.indices}
         chosen: dict[str, Expr] = {}
         for (size, _), marked in sorted(self._names.items(), key=lambda item: -item[0][1]):
+            if marked not in bound:
+                continue
             stem = self._first[size]
             name, number = stem, 1
             while (
@@ -214,9 +232,3 @@ class Inliner:
 def _index(item: Expr) -> str:
     assert isinstance(item, Position)
     return item.index
-
-
-@fact
-def _positions(expr: Expr) -> frozenset[str]:
-    """Every index whose position occurs, bound or free."""
-    return frozenset(node.index for node in postorder([expr]) if isinstance(node, Position))

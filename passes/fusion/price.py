@@ -52,8 +52,11 @@ def work(group: Sequence[Equation], sizes: Mapping[str, int]) -> float:
 
 def in_tile(group: Sequence[Equation], sizes: Mapping[str, int]) -> str | None:
     """The grid index that lies whole in a tile, so that reductions which lack it are computed
-    once for all of it: the one for which that saves most."""
+    once for all of it: the one that some output lacks, or the one for which that saves most."""
     indices = grid_of(group)
+    lacked = [i for i in indices if any(i not in item.indices for item in group)]
+    if lacked:
+        return lacked[-1]
     saved: dict[str, float] = {}
     for item in needed([e.body for e in group], _nothing):
         if not any(isinstance(node, Read) for node in postorder([item.body])):

@@ -28,6 +28,7 @@ from tensorc.ir.plan import Plan, PlannedKernel
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Apply,
+    Check,
     Equation,
     Expr,
     Position,
@@ -39,11 +40,10 @@ from tensorc.ir.tensor import (
     free_indices,
 )
 from tensorc.ir.tile import Block, Kernel, Store, TileProgram
-from tensorc.passes.canonicalise import variants
 from tensorc.passes.fusion.guards import Reads
-from tensorc.passes.fusion.inline import Inliner, Unfused
+from tensorc.passes.fusion.inline import Inliner
 from tensorc.passes.fusion.price import in_tile, sizes_of
-from tensorc.passes.fusion.reach import below, needed, outside
+from tensorc.passes.fusion.reach import below, needed
 from tensorc.passes.tiling.contiguity import Units, lanes_of
 from tensorc.passes.tiling.tile_pass import LONG, Walks, power
 from tensorc.passes.tiling.tile_scopes import VECTOR, Scopes
@@ -66,16 +66,17 @@ def tile_fused(
     hints = sizes_of(program, sizes or {})
     known = {extents[name]: size for name, size in hints.items()}
     every = {name: known[size] for name, size in extents.items() if size in known}
+    inliner = Inliner(program, (), plan.checks)
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
-        _Emission(program, extents, every, lanes, units, changed).kernel(item)
+        _Emission(program, inliner, extents, every, lanes, units, changed).kernel(item)
         for item in plan.kernels
     )
     stored = {item.tensor.name: item.tensor for k in plan.kernels for item in k.outputs}
     workspaces = tuple(stored[name] for name in plan.stored)
     return TileProgram(
         program.name, machine, program.parameters, program.outputs, workspaces,
-        plan.extents, kernels, program.tables, variants(plan.checks, changed),
+        plan.extents, kernels, program.tables, _checks(inliner, changed),
     )  # fmt: skip
 
 
@@ -83,20 +84,22 @@ class _Emission:
     """One kernel being emitted."""
 
     def __init__(
-        self, program: Program, extents: Mapping[str, Polynomial], sizes: Mapping[str, int],
-        lanes: int, units: Units, changed: dict[Read, set[Read]],
+        self, program: Program, inliner: Inliner, extents: Mapping[str, Polynomial],
+        sizes: Mapping[str, int], lanes: int, units: Units, changed: dict[Read, set[Read]],
     ) -> None:  # fmt: skip
-        self.program, self.extents, self.sizes = program, extents, sizes
+        self.extents, self.sizes, self.inliner = extents, sizes, inliner
+        self.judge = Reads(program, extents, inliner.checked)
         self.vector, self.units = lanes, units
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
-        self.scopes = Scopes(extents, {*extents, *(item.tensor.name for item in named)})
-        self.walks = Walks(self.scopes, sizes, lanes, units, Inliner(program, ()).moved)
-        self.scopes.changed = changed
+        taken = {*extents, *(item.tensor.name for item in named)}
+        self.scopes = Scopes(extents, taken, self.judge)
+        self.walks = Walks(self.scopes, sizes, lanes, units, inliner.moved)
+        self.scopes.changed, self.scopes.careful = changed, inliner.careful
         self.grid: tuple[str, ...] = ()
 
     def kernel(self, item: PlannedKernel) -> Kernel:
         roots = [output.body for output in item.outputs]
-        self.scopes.careful = self._careful(roots)
+        self.inliner.careful |= self._careful(roots)
         grid, whole, late = self._grid(item)
         self.grid = tuple(block.index for block in grid)
         self.scopes.bound = {block.index: block.size for block in grid} | whole
@@ -155,17 +158,23 @@ class _Emission:
         once = tuple(index for index in self.grid if index not in output.indices)
         self.scopes.emit(Store(output.tensor, subscripts, value, None, once, VECTOR, ()))
 
-    def _careful(self, roots: Sequence[Expr]) -> frozenset[Read]:
+    def _careful(self, roots: Sequence[Expr]) -> set[Read]:
         """Reads that may leave their tensor where the condition around them fails, so that they
-        are not computed ahead of it. A reduction is always computed ahead of conditions."""
-        judge = Reads(self.program, self.extents)
+        are not computed ahead of it. A reduction, which has the conditions that it needs, is."""
         parts = [part for node in postorder(roots) for part in _guarded(node)]
         guarded = {n for part in parts for n in postorder([part]) if isinstance(n, Read)}
-        unsafe = {read for read in guarded if not judge.inside(read)}
-        for item in needed(parts, _nothing):
-            for read in unsafe & set(outside(item.body)) if item.where is None else ():
-                raise Unfused(f"a reduction over {read.tensor.name} needs its condition")
-        return frozenset(unsafe)
+        return {read for read in guarded if not self.judge.inside(read)}
+
+
+def _checks(inliner: Inliner, changed: Mapping[Read, set[Read]]) -> tuple[Check, ...]:
+    """The comparisons of reads as they stand in kernels."""
+    found = {
+        Check(made, axis)
+        for read, forms in changed.items()
+        for axis in inliner.checked.get(read, ())
+        for made in forms
+    }
+    return tuple(sorted(found, key=repr))
 
 
 def _nothing(item: Expr) -> bool:

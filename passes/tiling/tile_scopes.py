@@ -15,6 +15,7 @@ from tensorc.ir.node import postorder, rebuild
 from tensorc.ir.polynomial import Polynomial, polynomial
 from tensorc.ir.tensor import (
     Apply,
+    Bitcast,
     Cast,
     Expr,
     Literal,
@@ -26,6 +27,7 @@ from tensorc.ir.tensor import (
     value_type,
 )
 from tensorc.ir.tile import Carry, Let, Loop, Statement, Strided, Tile, Use
+from tensorc.passes.fusion.guards import Reads
 from tensorc.passes.fusion.inline import Unfused
 
 VECTOR = Use("vector")
@@ -48,13 +50,15 @@ class Scopes:
     """The scopes of one kernel. `bound`: indices that have a block here, outermost first, and how
     many lanes that has."""
 
-    def __init__(self, extents: Mapping[str, Polynomial], taken: Iterable[str]) -> None:
-        self.extents = extents
+    def __init__(
+        self, extents: Mapping[str, Polynomial], taken: Iterable[str], judge: Reads
+    ) -> None:
+        self.extents, self.judge = extents, judge
         self.taken = {*taken}
         self.open_scopes = [_Scope()]
         self.bound: dict[str, int] = {}
         self.changed: dict[Read, set[Read]] = {}  # reads as they stand in the kernel
-        self.careful: frozenset[Read] = frozenset()  # reads that keep their conditions around them
+        self.careful: set[Read] = set()  # reads that keep their conditions around them
 
     @property
     def statements(self) -> tuple[Statement, ...]:
@@ -116,19 +120,20 @@ class Scopes:
                 raise Unfused(f"a {expr.reducer} is not where it can be computed")
             case Round(dtype, arg):
                 made = self.flat(arg)
-                return self.let(made, dtype) if self._movable(made) else Cast(dtype, made)
+                return _unrounded(dtype, made) if self._bare(arg) else self.let(made, dtype)
+            case Bitcast(dtype, Round(narrow, arg)):
+                return Bitcast(dtype, Cast(narrow, self.flat(arg)))
             case _:
                 made = rebuild(expr, lambda n: self.flat(n) if isinstance(n, Expr) else n)
                 if isinstance(expr, Read) and isinstance(made, Read):
                     self.changed.setdefault(expr, set()).add(made)
                 costly = isinstance(made, Apply) and made.function.name in _COSTLY
-                return self.let(made) if costly and self._movable(made) else made
+                data = any(isinstance(node, Read | Value) for node in postorder([made]))
+                return self.let(made) if costly and data and not self._bare(expr) else made
 
-    def _movable(self, expr: Expr) -> bool:
-        """Whether an expression of data may be computed ahead of conditions around it."""
-        nodes = set(postorder([expr]))
-        data = any(isinstance(node, Read | Value) for node in nodes)
-        return data and not nodes & self.careful
+    def _bare(self, expr: Expr) -> bool:
+        """Whether an expression may not be computed ahead of the conditions around it."""
+        return bool(self.careful) and self.judge.exposed(expr, self.careful)
 
     def let(self, expr: Expr, dtype: DType | None = None) -> Expr:
         """The value of an expression in a tile of its own."""
@@ -162,6 +167,11 @@ class Scopes:
         self.taken.add(name)
         sizes = tuple(self.bound[axis] for axis in axes)
         return Tile(name, axes, sizes, dtype, space, Strided())
+
+
+def _unrounded(dtype: DType, expr: Expr) -> Expr:
+    """What a movable rounding leaves where no tile can hold its result: floats keep their value."""
+    return expr if dtype.floating and value_type(expr).floating else Cast(dtype, expr)
 
 
 def storage(dtype: DType) -> DType:

@@ -52,7 +52,8 @@ class Request:
 
     `static`: extents fixed in the kernel. `strides`: of parameters that are not row-major.
     `policy`: "fast" or "strict". `rewrite`: let the algebra choose a cheaper equal program; only
-    under "fast", and at the extents in `static`.
+    under "fast", and at the extents in `static`. `deterministic`: nothing that changes a float
+    result may be chosen by sizes or layouts. `checks`: compare subscripts that hold data.
     """
 
     target: Target
@@ -60,6 +61,23 @@ class Request:
     strides: Mapping[str, Strides] = field(default_factory=dict[str, Strides])
     policy: str = "fast"
     rewrite: bool = field(default_factory=lambda: REWRITE)
+    deterministic: bool = False
+    checks: bool = True
+
+    def __post_init__(self) -> None:
+        if self.deterministic and self.static:
+            raise ValueError("a deterministic kernel serves all sizes; none is fixed in it")
+
+    @property
+    def words(self) -> str:
+        """The machine and the numerics, for people."""
+        words = [self.target.machine, self.policy, *["deterministic"] * self.deterministic]
+        return ", ".join(words)
+
+    @property
+    def by_size(self) -> bool:
+        """Whether passes may choose by sizes and layouts what changes the bits of a result."""
+        return not self.deterministic
 
 
 @dataclass(frozen=True)
@@ -89,7 +107,8 @@ def _rewrite(state: State, request: Request) -> State:
     from tensorc.passes.algebra.saturate import rewrite, worth_encoding
 
     assert isinstance(state, Program)
-    if not request.rewrite or request.policy != "fast" or not worth_encoding(state):
+    wanted = request.rewrite and request.by_size and request.policy == "fast"
+    if not wanted or not worth_encoding(state):
         return state
     made = rewrite(state, request.static, worth=WORTH).program
     if made is not state:
@@ -115,10 +134,11 @@ def _lower(state: State, request: Request) -> State:
     from tensorc.runtime.arrays import unit_axis
 
     assert isinstance(state, Program)
-    units = {name: unit_axis(strides) for name, strides in request.strides.items()}
-    target = request.target
+    layouts = request.strides.items() if request.by_size else ()
+    units = {name: unit_axis(strides) for name, strides in layouts}
+    target, ordered = request.target, request.policy == "strict"
     widths = Widths(target.lanes, target.vectors, target.rows)
-    return lower(state, widths, units, target.machine, request.static)
+    return lower(state, widths, units, target.machine, request.static, ordered)
 
 
 def layouts(program: Program, request: Request) -> dict[str, Strides]:
@@ -153,7 +173,7 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
     """
     from tensorc.ir.tile import TileProgram
 
-    state: State = program
+    state: State = program if request.checks else replace(program, checks=())
     request = replace(request, strides=layouts(program, request))
     _observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
@@ -183,8 +203,8 @@ def explained(program: Program, request: Request) -> Report:
     steps: list[Step] = []
     run_passes(program, request, steps)
     machine, strides = request.target.machine, layouts(program, request)
-    subject = Subject(program, tuple(steps), machine, request.static, strides, request.policy)
-    return report(subject)
+    sizes, numerics = request.static, (request.policy, request.deterministic)
+    return report(Subject(program, tuple(steps), machine, sizes, strides, *numerics))
 
 
 def verify(state: State) -> Sequence[str]:
@@ -321,7 +341,7 @@ class _Levels:
 
     @property
     def target(self) -> str:
-        return f"{self.request.target.machine}, {self.request.policy}"
+        return self.request.words
 
     @property
     def report(self) -> Report:

@@ -35,6 +35,7 @@ class Subject:
     sizes: Mapping[str, int]
     strides: Mapping[str, Strides]
     policy: str
+    deterministic: bool = False
 
     @property
     def tiles(self) -> TileProgram:

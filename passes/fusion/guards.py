@@ -125,6 +125,9 @@ class Reads:
             found = self._proofs(item.body, guards, own)
             if item.where is not None:
                 found |= self._proofs(item.where, guards, ())
+            for place in reversed(range(len(guards))):  # what is asked is read too
+                if guards[place] in found:
+                    found |= self._proofs(guards[place], guards[:place], ())
             self._taken[item, guards] = tuple(c for c in guards if c in found)
         return self._taken[item, guards]
 

@@ -121,6 +121,12 @@ WRONG_ONCE: dict[str, tuple[str, dict[str, int]]] = {
         "  y = logsumexp[j](sum[k](select(3 * k + 1 < |k|, t[3 * k + 1], 0) where j <= 5))\n",
         {"j": 8, "k": 8},
     ),
+    "a guard that never holds and reads under another": (
+        "op f(x: f32[i], u: i32[j]) -> y: f32[j]\n"
+        "  t[j] = select(u[j] > u[j], logsumexp[i](x[i] * u[j]), 3)\n"
+        "  y[j] = select(2 * j < |j|, t[2 * j], 0)\n",
+        {"i": 14, "j": 14},
+    ),
     "an output that lacks the index of an empty grid": (
         "op f(w: f32[j], x: f32[i]) -> s: f32, y: f32[i]\n"
         "  s = max[j](w[j])\n"

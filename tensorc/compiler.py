@@ -26,12 +26,15 @@ from tensorc.runtime.launch_json import from_json, to_json
 if TYPE_CHECKING:
     from tensorc.codegen.llvm import Module
     from tensorc.explain import Report, Step
+    from tensorc.ir.plan import Planned
     from tensorc.ir.tile import TileProgram
+    from tensorc.passes.tiling.lower import Widths
     from tensorc.runtime.cache import Stored
 
-    State = Program | TileProgram
+    State = Program | Planned | TileProgram
 
 REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
+CUTS = "all"  # where kernels end unless a request says otherwise: see `passes.tiling.choose_plan`
 WORTH = 0.95  # of the cost as written: what is saved has to be more than guesses of costs are wrong
 
 
@@ -54,6 +57,7 @@ class Request:
     `policy`: "fast" or "strict". `rewrite`: let the algebra choose a cheaper equal program; only
     under "fast", and at the extents in `static`. `deterministic`: nothing that changes a float
     result may be chosen by sizes or layouts. `checks`: compare subscripts that hold data.
+    `cuts`: where kernels end, "cost", "none" or "all"; on a CPU and under "fast" alone.
     """
 
     target: Target
@@ -63,6 +67,7 @@ class Request:
     rewrite: bool = field(default_factory=lambda: REWRITE)
     deterministic: bool = False
     checks: bool = True
+    cuts: str = field(default_factory=lambda: CUTS)
 
     def __post_init__(self) -> None:
         if self.deterministic and self.static:
@@ -129,16 +134,48 @@ def _validate(source: Program, result: Program, extents: Mapping[str, int]) -> N
         )
 
 
-def _lower(state: State, request: Request) -> State:
-    from tensorc.passes.tiling.lower import Widths, lower
-    from tensorc.runtime.arrays import unit_axis
+def _fuse(state: State, request: Request) -> State:
+    from tensorc.ir.plan import Planned
+    from tensorc.machine.machines import MACHINES
+    from tensorc.passes.tiling.choose_plan import Setting, choose_plan
 
     assert isinstance(state, Program)
+    if request.policy == "strict" or not request.by_size:
+        return Planned(state, None, (f"{request.words}: reductions stay apart, as written",))
+    if MACHINES[request.target.machine].plain != "vector":
+        return Planned(state, None, ("plans are for CPUs so far",))
+    target, units = request.target, _units(request)
+    setting = Setting(_widths(request), units, target.machine, request.static)
+    return choose_plan(state, setting, request.cuts)
+
+
+def _lower(state: State, request: Request) -> State:
+    from tensorc.ir.plan import Planned
+    from tensorc.passes.tiling.lower import lower
+    from tensorc.passes.tiling.tile_fused import tile_fused
+
+    assert isinstance(state, Planned)
+    program, units, target = state.program, _units(request), request.target
+    if state.plan is not None:
+        lanes, static = target.lanes, request.static
+        return tile_fused(program, state.plan, lanes, units, target.machine, static)
+    ordered = request.policy == "strict"
+    return lower(program, _widths(request), units, target.machine, request.static, ordered)
+
+
+def _units(request: Request) -> dict[str, int | None]:
+    """The axis with stride 1 of tensors that are not row-major, where layouts may decide."""
+    from tensorc.runtime.arrays import unit_axis
+
     layouts = request.strides.items() if request.by_size else ()
-    units = {name: unit_axis(strides) for name, strides in layouts}
-    target, ordered = request.target, request.policy == "strict"
-    widths = Widths(target.lanes, target.vectors, target.rows)
-    return lower(state, widths, units, target.machine, request.static, ordered)
+    return {name: unit_axis(strides) for name, strides in layouts}
+
+
+def _widths(request: Request) -> Widths:
+    from tensorc.passes.tiling.lower import Widths
+
+    target = request.target
+    return Widths(target.lanes, target.vectors, target.rows)
 
 
 def layouts(program: Program, request: Request) -> dict[str, Strides]:
@@ -161,7 +198,8 @@ PIPELINE: tuple[Pass, ...] = (
     Pass("complex_parts", _complex_parts, "complex numbers as pairs of reals"),
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
     Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it"),
-    Pass("lower", _lower, "one kernel of loops over tiles per equation"),
+    Pass("fuse", _fuse, "the kernels of the program, and which reductions share a loop"),
+    Pass("lower", _lower, "loops over tiles for every kernel"),
 )
 
 
@@ -190,6 +228,21 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
     return state
 
 
+def planned(program: Program, request: Request) -> Planned:
+    """The program with the plan beside it: what the passes up to `fuse` make of it."""
+    steps: list[Step] = []
+    run_passes(program, request, steps)
+    return planned_in(steps)
+
+
+def planned_in(steps: Sequence[Step]) -> Planned:
+    """The plan among what passes made."""
+    from tensorc.ir.plan import Planned
+
+    (found,) = (step.after for step in steps if isinstance(step.after, Planned))
+    return found
+
+
 def _step(done: Pass, before: State, after: State) -> Step:
     from tensorc.explain import Step
 
@@ -209,11 +262,17 @@ def explained(program: Program, request: Request) -> Report:
 
 def verify(state: State) -> Sequence[str]:
     """The faults that the level's verifier finds."""
+    from tensorc.ir.plan import Planned
+
     if isinstance(state, Program):
         from tensorc.ir.verify_tensor import verify as verify_tensor
 
         # Conditions and checks speak of accesses as the user wrote them; passes rewrite those.
         return verify_tensor(state, accesses=False)
+    if isinstance(state, Planned):
+        from tensorc.ir.verify_plan import verify as verify_plan
+
+        return verify_plan(state)
     from tensorc.ir.verify_tile import verify as verify_tile
     from tensorc.machine.verify_uses import verify as verify_uses
 
@@ -222,6 +281,10 @@ def verify(state: State) -> Sequence[str]:
 
 def show(state: State) -> str:
     """The IR as text."""
+    from tensorc.ir.plan import Planned
+
+    if isinstance(state, Planned):
+        return str(state)
     if isinstance(state, Program):
         from tensorc.ir.print_tensor import show_program
 
@@ -313,6 +376,12 @@ class _Levels:
         if self._tiles is None:
             self._tiles = run_passes(self.program, self.request)
         return self._tiles
+
+    @property
+    def fused(self) -> TileProgram | None:
+        steps: list[Step] = []
+        made = run_passes(self.program, self.request, steps)
+        return None if planned_in(steps).plan is None else made
 
     @property
     def module(self) -> Module:

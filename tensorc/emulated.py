@@ -5,7 +5,7 @@ barriers checked. It shows that a kernel is right without a GPU; it is not fast.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,17 +70,19 @@ class CudaLevels:
 
 def request(
     arch: str, static: Mapping[str, int], strides: Mapping[str, Any], policy: str = "fast",
-    deterministic: bool = False, checks: bool = True,
+    deterministic: bool = False, checks: bool = True, cuts: str | None = None,
 ) -> Request:  # fmt: skip
     """What a kernel for `arch` is compiled for; "native" and "cpu" are this machine. A
-    `deterministic` one fixes no sizes. Unavailable: an unknown architecture."""
+    `deterministic` one fixes no sizes. `cuts`: where kernels end; None: as is usual. Unavailable:
+    an unknown architecture."""
     from tensorc.compiler import Request, Target, cpu_target
 
     if arch not in (*CPU, *MACHINES):
         raise Unavailable(f"arch={arch!r}: there are {', '.join((*CPU, *MACHINES))}")
     target = cpu_target() if arch in CPU else Target(MACHINES[arch], THREADS)
     fixed = dict[str, int]() if deterministic else static
-    return Request(target, fixed, strides, policy, deterministic=deterministic, checks=checks)
+    made = Request(target, fixed, strides, policy, deterministic=deterministic, checks=checks)
+    return made if cuts is None else replace(made, cuts=cuts)
 
 
 def levels(program: Program, wanted: Request) -> CudaLevels:

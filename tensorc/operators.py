@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tensorc.runtime.compiled import Compiled
 
 Function = Callable[..., object]
-OPTIONS = ("policy", "arch", "specialize", "sizes", "deterministic", "check")  # of `Op.on`
+OPTIONS = ("policy", "arch", "specialize", "sizes", "deterministic", "check", "cuts")  # of `Op.on`
 
 
 class Once:
@@ -128,9 +128,9 @@ class Op:
     def on(self, device: str, **options: object) -> Op:
         """The same operator on another device: "cpu", "emulator" or "interpreter".
 
-        Options: `policy="strict"`, `deterministic=True`, `specialize=False`, `check="data-off"` and
-        `sizes` (see `prepare.prepare`), and for the emulator `arch="sm_80"`, "sm_90a", ... Raises
-        TypeError for another option, ValueError for another value.
+        Options: `policy="strict"`, `deterministic=True`, `specialize=False`, `check="data-off"`,
+        `cuts="none"` and `sizes` (see `prepare.prepare`), and for the emulator `arch="sm_80"`,
+        "sm_90a", ... Raises TypeError for another option, ValueError for another value.
         """
         for name, value in options.items():
             _known_option(name, value)
@@ -145,23 +145,24 @@ class Op:
     def compile(
         self, arch: Literal["native", "cpu"] = "native", sizes: Mapping[str, int] | None = None,
         policy: str = "fast", deterministic: bool = False, check: str = "all",
+        cuts: str | None = None,
     ) -> Compiled: ...  # fmt: skip
 
     @overload
     def compile(
         self, arch: str, sizes: Mapping[str, int] | None = None, policy: str = "fast",
-        deterministic: bool = False, check: str = "all",
+        deterministic: bool = False, check: str = "all", cuts: str | None = None,
     ) -> Compiled | CudaLevels: ...  # fmt: skip
 
     def compile(
         self, arch: str = "native", sizes: Mapping[str, int] | None = None, policy: str = "fast",
-        deterministic: bool = False, check: str = "all",
+        deterministic: bool = False, check: str = "all", cuts: str | None = None,
     ) -> Compiled | CudaLevels:  # fmt: skip
         """The compiled kernel; extents in `sizes` are fixed in it, the others are arguments of it.
 
         `arch`: "native" or "cpu" for a kernel to call; "sm_80", "sm_90a", ... for one to read: its
-        `source`, `tile` text and `report`. `policy`: "fast" or "strict". `deterministic` and
-        `check`: see `prepare.prepare`; a deterministic kernel serves all sizes.
+        `source`, `tile` text and `report`. `policy`: "fast" or "strict". `deterministic`,
+        `check` and `cuts`: see `prepare.prepare`; a deterministic kernel serves all sizes.
 
         Raises NotationError for the program, ValueError for an index that it does not have, an
         extent that is not an integer of at least 0 or another policy, Unavailable for other
@@ -176,11 +177,11 @@ class Op:
             raise ValueError(f"sizes: {self.name} has no index {unknown[0]}")
         for index, size in static.items():
             static[index] = _extent(index, size)
-        options = {"policy": policy, "deterministic": deterministic, "check": check}
+        options = {"policy": policy, "deterministic": deterministic, "check": check, "cuts": cuts}
         for name, value in options.items():
             _known_option(name, value)
         checks = check != "data-off"
-        wanted = emulated.request(arch, static, {}, policy, deterministic, checks)
+        wanted = emulated.request(arch, static, {}, policy, deterministic, checks, cuts)
         if arch in emulated.CPU:
             return compile_cpu(program, wanted)
         return emulated.levels(program, wanted)
@@ -212,13 +213,19 @@ class Op:
         return f"<pre>{escape(text)}</pre>"
 
 
+_VALUES: dict[str, tuple[str, ...]] = {
+    "policy": ("fast", "strict"), "check": ("all", "data-off"), "cuts": ("cost", "none", "all"),
+}  # fmt: skip
+
+
 def _known_option(name: str, value: object) -> None:
     if name not in OPTIONS:
         *most, last = OPTIONS
         raise TypeError(f"{name} is no option; there are {', '.join(most)} and {last}")
-    values = {"policy": ("fast", "strict"), "check": ("all", "data-off")}.get(name)
-    if values is not None and value not in values:
-        raise ValueError(f"{name}={value!r}: there are {' and '.join(values)}")
+    values = _VALUES.get(name)
+    if values is not None and value is not None and value not in values:
+        *most, last = values
+        raise ValueError(f"{name}={value!r}: there are {', '.join(most)} and {last}")
     if name in ("specialize", "deterministic") and not isinstance(value, bool):
         raise ValueError(f"{name}={value!r}: there are True and False")
 

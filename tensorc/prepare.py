@@ -6,7 +6,7 @@ Compiling is `compiler`'s; where else a call may run is known to `devices`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy.typing as npt
@@ -32,6 +32,7 @@ class Prepared:
     specialize: bool = True
     deterministic: bool = False
     checks: bool = True
+    cuts: str | None = None
 
     def compiled(self) -> Compiled:
         """The CPU kernel for these sizes and layouts, compiled once in a process."""
@@ -46,6 +47,7 @@ def prepare(
     specialize: bool = True,
     deterministic: bool = False,
     check: str = "all",
+    cuts: str | None = None,
 ) -> Prepared:
     """Check arrays and sizes against the program.
 
@@ -54,7 +56,8 @@ def prepare(
     it, one kernel serves all sizes from the first call on. `deterministic`: an element of a float
     result depends on the elements it is made of and on no other extent or layout; implies
     `specialize=False`. `check="data-off"`: subscripts that hold data are in range, the caller
-    says. Raises ArgumentError with every fault.
+    says. `cuts`: where kernels end, "cost" (by estimate), "none" (one kernel, where that can be) or
+    "all" (a kernel for each equation). Raises ArgumentError with every fault.
     """
     from tensorc.ir.sizes import bind, check_intermediates
     from tensorc.runtime.arrays import arguments, stride_class
@@ -66,7 +69,15 @@ def prepare(
     classes = {name: stride_class(array) for name, array in arrays.items()}
     strides = {name: item for name, item in classes.items() if item is not None}
     return Prepared(
-        program, arrays, extents, strides, policy, specialize, deterministic, check != "data-off"
+        program,
+        arrays,
+        extents,
+        strides,
+        policy,
+        specialize,
+        deterministic,
+        check != "data-off",
+        cuts,
     )
 
 
@@ -128,12 +139,14 @@ def _kernel(call: Prepared) -> Compiled:
         return compile_cpu(program, _request(call, static))
 
     layout = (tuple(sorted(strides.items())), call.policy, call.deterministic, call.checks)
+    layout = (*layout, call.cuts)
     specialize = call.specialize and not call.deterministic
     return kernels.get(call.extents if specialize else {}, layout, compiled)
 
 
 def _request(call: Prepared, static: Mapping[str, int]) -> Request:
-    return Request(
+    made = Request(
         cpu_target(), static, call.strides, call.policy,
         deterministic=call.deterministic, checks=call.checks,
     )  # fmt: skip
+    return made if call.cuts is None else replace(made, cuts=call.cuts)

@@ -1,39 +1,67 @@
 """Judge a kernel's results against the meaning: the three-part rule on a whole program.
 
 The reference is the level-1 interpreter in float64 (f64 in long double), its twin the same
-interpreter rounding where the contract does.
+interpreter rounding where the contract does. The bound is derived from the program, or from level 2
+where its running values are moved from block to block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tensorc.ir.accept import Outcome, Verdict
 from tensorc.prepare import Prepared
 
+if TYPE_CHECKING:
+    from tensorc.ir.tile import TileProgram
+
 Array = npt.NDArray[Any]
 
 
-def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
-    """A verdict for every output of a run that was prepared by `prepare.prepare`."""
+def judge(
+    prepared: Prepared, outputs: Mapping[str, Array], fused: TileProgram | None = None
+) -> dict[str, Verdict]:
+    """A verdict for every output of a run that was prepared by `prepare.prepare`. `fused`: level 2
+    of the kernels that ran, if they followed a plan."""
     from tensorc.ir.accept import accept
-    from tensorc.ir.bound_tensor import bound_tensor
     from tensorc.ir.interpret_tensor import interpret
 
     program, arrays, extents = prepared.program, prepared.arrays, prepared.extents
     want = interpret(program, arrays, extents, extended=True)
     twin = interpret(program, arrays, extents, rounded=True)
-    limits = bound_tensor(program, arrays, extents)
+    limits = _limits(prepared, fused)
     return {
         item.tensor.name: accept(
             outputs[item.tensor.name], want[item.tensor.name], twin[item.tensor.name],
-            limits[item.tensor.name].error, item.tensor.dtype, strict=prepared.policy == "strict",
+            limits[item.tensor.name], item.tensor.dtype, strict=prepared.policy == "strict",
         )
         for item in program.outputs
     }  # fmt: skip
+
+
+def _limits(prepared: Prepared, fused: TileProgram | None) -> dict[str, Array]:
+    """The largest error of every element of every output."""
+    from tensorc.ir.bound import bound
+    from tensorc.ir.bound_tensor import bound_tensor
+    from tensorc.ir.parts import part_names
+
+    program, arrays, extents = prepared.program, prepared.arrays, prepared.extents
+    if fused is None:
+        return {n: item.error for n, item in bound_tensor(program, arrays, extents).items()}
+    names = part_names(program)
+    real = {name: array for name, array in arrays.items() if name not in names}
+    for name, array in arrays.items():
+        if name in names:
+            re, im = names[name]
+            real |= {re: np.real(array), im: np.imag(array)}
+    found = {n: item.error for n, item in bound(fused, real, extents).items()}
+    complex_ = {name: parts for name, parts in names.items() if parts[0] in found}
+    found |= {name: np.hypot(found[re], found[im]) for name, (re, im) in complex_.items()}
+    return found
 
 
 def worst(verdicts: Mapping[str, Verdict]) -> Outcome:

@@ -58,18 +58,22 @@ def tile_fused(
     """Level 2 of a planned canonical program.
 
     `lanes`: elements along a vectorised index where a statement has one axis. `units`: the
-    unit-stride axis of tensors that are not row-major. `sizes`: extents that are known; a kernel
-    with an index whole in a tile is right for extents up to that tile's lanes only.
+    unit-stride axis of tensors that are not row-major. `sizes`: extents that are fixed: only an
+    index of such an extent lies whole in a tile.
     Raises Unfused where a kernel has what this pass does not do.
     """
     extents = dict(plan.extents)
     hints = sizes_of(program, sizes or {})
     known = {extents[name]: size for name, size in hints.items()}
     every = {name: known[size] for name, size in extents.items() if size in known}
+    given = {extents[name] for name in sizes or {} if name in extents}
+    fixed = frozenset(
+        name for name, size in extents.items() if size in given or size.constant is not None
+    )
     inliner = Inliner(program, (), plan.checks)
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
-        _Emission(program, inliner, extents, every, lanes, units, changed).kernel(item)
+        _Emission(program, inliner, extents, every, fixed, lanes, units, changed).kernel(item)
         for item in plan.kernels
     )
     stored = {item.tensor.name: item.tensor for k in plan.kernels for item in k.outputs}
@@ -85,9 +89,10 @@ class _Emission:
 
     def __init__(
         self, program: Program, inliner: Inliner, extents: Mapping[str, Polynomial],
-        sizes: Mapping[str, int], lanes: int, units: Units, changed: dict[Read, set[Read]],
+        sizes: Mapping[str, int], fixed: frozenset[str], lanes: int, units: Units,
+        changed: dict[Read, set[Read]],
     ) -> None:  # fmt: skip
-        self.extents, self.sizes, self.inliner = extents, sizes, inliner
+        self.extents, self.sizes, self.inliner, self.fixed = extents, sizes, inliner, fixed
         self.judge = Reads(program, extents, inliner.checked)
         self.vector, self.units = lanes, units
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
@@ -125,7 +130,7 @@ class _Emission:
         if not any(inner in free_indices(n) for n in top):
             return others, {}, inner
         lanes = max(self.vector, power(self.sizes[inner]))
-        if lanes <= WHOLE:
+        if lanes <= WHOLE and inner in self.fixed:
             return others, {inner: lanes}, None
         return (*others, Block(inner, LONG)), {}, None
 

@@ -9,6 +9,7 @@ from tensorc.commands.options import (
     read_programs,
     sizes,
     static,
+    with_cuts,
     with_file,
     with_numerics,
     with_sizes,
@@ -17,7 +18,7 @@ from tensorc.commands.options import (
 from tensorc.compiler import Request
 from tensorc.ir.tensor import Program
 
-LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda")
+LEVELS = ("tensor", "plan", "tile", "llvm", "asm", "obj", "cuda")
 
 
 @click.command("compile")
@@ -26,24 +27,29 @@ LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda")
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
 @with_numerics
+@with_cuts
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
 def command(
     file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
-    deterministic: bool,     output: str, force: bool,
+    deterministic: bool, cuts: str | None, output: str, force: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
     Extents given with --size are fixed in the kernel; the others are arguments of it.
     """
     from tensorc import emulated
-    from tensorc.compiler import show
+    from tensorc.compiler import planned, show
 
     program = choose(read_programs(file), name, file)
     if emit == "tensor":
         write_output(output, show(program).encode(), force)
         return 0
-    wanted = emulated.request(arch, static(program, sizes(size)), {}, policy, deterministic)
+    fixed = static(program, sizes(size))
+    wanted = emulated.request(arch, fixed, {}, policy, deterministic, cuts=cuts)
+    if emit == "plan":
+        write_output(output, show(planned(program, wanted)).encode(), force)
+        return 0
     if arch in emulated.CPU:
         if emit == "cuda":
             raise click.UsageError("--emit cuda needs --arch, such as sm_80 or sm_90a")
@@ -59,7 +65,7 @@ def _for_gpu(program: Program, request: Request, emit: str) -> bytes:
     from tensorc.emulated import levels
 
     if emit not in ("tile", "cuda"):
-        raise click.UsageError(f"--emit {emit} is for the CPU; a GPU has tensor, tile and cuda")
+        raise click.UsageError(f"--emit {emit} is for the CPU; a GPU has plan, tile and cuda")
     made = levels(program, request)
     return (show(made.tiles) if emit == "tile" else made.source).encode()
 

@@ -12,6 +12,7 @@ from tensorc.commands.options import (
     read_programs,
     sizes,
     static,
+    with_cuts,
     with_file,
     with_json,
     with_numerics,
@@ -28,6 +29,7 @@ CODE = re.compile(r"(TC-)?[ERW]\d+", re.IGNORECASE)
 @with_sizes
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @with_numerics
+@with_cuts
 @with_json
 def command(
     file: str,
@@ -36,6 +38,7 @@ def command(
     arch: str,
     policy: str,
     deterministic: bool,
+    cuts: str | None,
     as_json: bool,
 ) -> int:
     """Explain FILE, a program: what every pass did, its kernels, what they cost, hints.
@@ -47,7 +50,7 @@ def command(
     programs = read_programs(file)
     chosen = programs if name is None else [choose(programs, name, file)]
     given = sizes(size)
-    reports = [_report(item, given, arch, policy, deterministic) for item in chosen]
+    reports = [_report(item, given, arch, policy, deterministic, cuts) for item in chosen]
     if as_json:
         print_json("explain", {"file": file, "operators": [item.data for item in reports]})
     else:
@@ -70,9 +73,11 @@ def _code(code: str, as_json: bool) -> int:
 
 
 def _report(
-    program: Program, given: dict[str, int], arch: str, policy: str, deterministic: bool
-) -> Report:
+    program: Program, given: dict[str, int], arch: str, policy: str, deterministic: bool,
+    cuts: str | None,
+) -> Report:  # fmt: skip
     from tensorc.compiler import explained
     from tensorc.emulated import request
 
-    return explained(program, request(arch, static(program, given), {}, policy, deterministic))
+    fixed = static(program, given)
+    return explained(program, request(arch, fixed, {}, policy, deterministic, cuts=cuts))

@@ -139,6 +139,14 @@ def with_numerics(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def with_cuts(function: F) -> F:
+    """--cuts."""
+    return click.option(
+        "--cuts", type=click.Choice(["cost", "none", "all"]), default=None,
+        help="Where kernels end: by estimate, as seldom as may be, after every equation.",
+    )(function)  # fmt: skip
+
+
 def with_json(function: F) -> F:
     """--json."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")(function)

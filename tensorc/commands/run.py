@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -18,6 +18,7 @@ from tensorc.commands.options import (
     print_json,
     read_programs,
     sizes,
+    with_cuts,
     with_file,
     with_json,
     with_numerics,
@@ -26,6 +27,9 @@ from tensorc.commands.options import (
 from tensorc.ir.accept import Verdict
 from tensorc.ir.tensor import Declaration, Program
 from tensorc.prepare import Prepared
+
+if TYPE_CHECKING:
+    from tensorc.ir.tile import TileProgram
 
 Array = npt.NDArray[Any]
 MANIFEST = "tensorc-run.json"
@@ -45,6 +49,7 @@ MANIFEST = "tensorc-run.json"
 )
 @click.option("--arch", default="sm_90a", show_default=True, help="What the emulator is.")
 @with_numerics
+@with_cuts
 @click.option("--check", "checked", is_flag=True, help="Compare with the interpreter.")
 @click.option("-o", "folder", help="Folder for the outputs, one .npy each.")
 @click.option("--force", is_flag=True, help="Overwrite files that tensorc did not make.")
@@ -52,7 +57,7 @@ MANIFEST = "tensorc-run.json"
 def command(
     file: str, name: str | None, size: tuple[str, ...], inputs: tuple[str, ...],
     use_random: bool, seed: int, device: str, arch: str, policy: str,
-    deterministic: bool, checked: bool,
+    deterministic: bool, cuts: str | None, checked: bool,
     folder: str | None, force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run an operator of FILE on .npy files (--in) or random data (--random)."""
@@ -65,21 +70,24 @@ def command(
     if use_random:
         arrays = {**drawn(program, arrays, given, seed), **arrays}
     start = time.perf_counter()
-    call = prepare(program, arrays, given, policy, deterministic=deterministic)
+    call = prepare(program, arrays, given, policy, deterministic=deterministic, cuts=cuts)
     outputs = run(call, device, arch)
     seconds = time.perf_counter() - start
     if folder is not None:
         _save(Path(folder), outputs, force)
-    verdicts = judge(call, outputs) if checked else {}
+    fused = call.compiled().levels.fused if checked and device == "cpu" else None
+    verdicts = judge(call, outputs, fused) if checked else {}
     _print(program, outputs, seconds, verdicts, as_json)
     return _code(verdicts)
 
 
-def judge(call: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
-    """Compare every output with the interpreter."""
+def judge(
+    call: Prepared, outputs: Mapping[str, Array], fused: TileProgram | None = None
+) -> dict[str, Verdict]:
+    """Compare every output with the interpreter. `fused`: as in `verify.judge`."""
     from tensorc.verify import judge as compare
 
-    return compare(call, outputs)
+    return compare(call, outputs, fused)
 
 
 def _code(verdicts: Mapping[str, Verdict]) -> int:

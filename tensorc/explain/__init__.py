@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tensorc.explain.calls import at_the_call
 from tensorc.explain.costs import costs
+from tensorc.explain.fusion import fusion
 from tensorc.explain.hints import hints
 from tensorc.explain.kernels import kernels
 from tensorc.explain.numerics import numerics
@@ -23,6 +24,7 @@ __all__ = ["SECTIONS", "Report", "Section", "Step", "Subject", "report"]
 
 SECTIONS: tuple[Callable[[Subject], Section | None], ...] = (
     passes,
+    fusion,
     kernels,
     costs,
     numerics,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from difflib import ndiff
 
 from tensorc.explain.subject import Section, Step, Subject, text
+from tensorc.ir.plan import Planned
 from tensorc.ir.strict_json import Json
+from tensorc.ir.tensor import Program
 from tensorc.ir.tile import TileProgram
 
 MOST_LINES = 40  # of one pass; TENSORC_DUMP writes all
@@ -30,12 +32,15 @@ def _summary(step: Step) -> str:
     if isinstance(step.after, TileProgram):
         count = len(step.after.kernels)
         return f"{count} kernel{'s' * (count != 1)}"
+    if isinstance(step.after, Planned):
+        return "no plan: see fusion" if step.after.plan is None else "a plan: see fusion"
     return step.purpose if text(step.before) != text(step.after) else "changes nothing here"
 
 
 def changes(step: Step) -> list[str]:
-    """The lines of a level-1 program that differ, marked - and +; none for a pass that lowers."""
-    if isinstance(step.after, TileProgram):
+    """The lines of a level-1 program that differ, marked - and +; none for a pass that plans or
+    lowers."""
+    if not isinstance(step.before, Program) or not isinstance(step.after, Program):
         return []
     before, after = (text(state).splitlines() for state in (step.before, step.after))
     return [line[:2] + line[2:].strip() for line in ndiff(before, after) if line[0] in "-+"]

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorc.ir.launch import Strides
+from tensorc.ir.plan import Planned
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 from tensorc.ir.tile import TileProgram
 
-State = Program | TileProgram
+State = Program | Planned | TileProgram
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,9 @@ class Section:
 
 
 def text(state: State) -> str:
-    """A program at either level as it is printed."""
+    """A program at either level, or a plan, as it is printed."""
+    if isinstance(state, Planned):
+        return str(state)
     if isinstance(state, Program):
         from tensorc.ir.print_tensor import show_program
 

@@ -94,7 +94,7 @@ def _run(program: Program, case: Case) -> Finding:
         return Finding("fail", "missed check", "a data subscript leaves its tensor unreported")
     from tensorc.verify import judge, worst
 
-    verdicts = judge(call, outputs)
+    verdicts = judge(call, outputs, call.compiled().levels.fused)
     outcome = worst(verdicts).value.lower()
     bad = [f"{name}: {verdict}" for name, verdict in verdicts.items() if not verdict.passed]
     return Finding(outcome, "values" if outcome == "fail" else "", "\n".join(bad))

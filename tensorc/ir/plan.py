@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.print_tensor import show
-from tensorc.ir.tensor import Check, Equation, Expr, Reduce
+from tensorc.ir.tensor import Check, Equation, Expr, Program, Reduce
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,20 @@ class Plan:
 
     def __str__(self) -> str:
         return "\n".join(_lines(self)) + "\n"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A level-1 program and the plan beside it. `plan` None: every equation is a kernel of its own.
+    `reasons`: why it is so, a line each."""
+
+    program: Program
+    plan: Plan | None
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = "" if self.plan is None else str(self.plan)
+        return lines + "".join(f"# {line}\n" for line in self.reasons)
 
 
 def _lines(plan: Plan) -> Iterator[str]:

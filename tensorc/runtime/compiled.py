@@ -42,6 +42,11 @@ class Levels(Protocol):
         ...
 
     @property
+    def fused(self) -> TileProgram | None:
+        """Level 2 if it follows a plan; None where each equation is a kernel of its own."""
+        ...
+
+    @property
     def llvm(self) -> str:
         """LLVM IR."""
         ...

@@ -1,0 +1,90 @@
+"""Choose between the kernels of a plan and one kernel for every equation.
+
+True afterwards: a program has its plan beside it if the level-2 text of the plan is estimated to
+take less time than that of the plain lowering, or if one kernel was asked for; else it has none.
+The reasons stand in the result. Plans regroup sums: a strict or deterministic kernel has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensorc.ir.node import postorder
+from tensorc.ir.plan import Plan, Planned
+from tensorc.ir.polynomial import symbols
+from tensorc.ir.tensor import Program, Reduce
+from tensorc.ir.tile import TileProgram
+from tensorc.passes.fusion.fuse import fuse
+from tensorc.passes.fusion.inline import Unfused
+from tensorc.passes.fusion.price import sizes_of
+from tensorc.passes.tiling.contiguity import Units
+from tensorc.passes.tiling.estimate import estimate
+from tensorc.passes.tiling.lower import Widths, lower
+from tensorc.passes.tiling.tile_fused import tile_fused
+
+# Plans to compare, by where kernels are asked to end: by estimate, or as seldom as may be.
+_WAYS = {"cost": ("cost", "none"), "none": ("none",)}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What level 2 is made for, beside the program: as in `lower` and `tile_fused`."""
+
+    widths: Widths
+    units: Units
+    machine: str
+    static: Mapping[str, int]
+
+
+def choose_plan(program: Program, setting: Setting, cuts: str) -> Planned:
+    """A canonical program with its plan, for a CPU. `cuts`: where kernels end: "cost", "none" or
+    "all", after every equation."""
+    if cuts == "all":
+        return Planned(program, None, ("a kernel for each equation was asked for",))
+    if _is_simple(program):
+        return Planned(program, None, ("one equation with one reduction at most: nothing to fuse",))
+    try:
+        return _compared(program, setting, cuts)
+    except Unfused as reason:
+        return Planned(program, None, (f"not fused: {reason}",))
+
+
+def _is_simple(program: Program) -> bool:
+    bodies = [item.body for item in program.equations]
+    reductions = [node for node in postorder(bodies) if isinstance(node, Reduce)]
+    return len(bodies) == 1 and len(reductions) <= 1
+
+
+def _compared(program: Program, setting: Setting, cuts: str) -> Planned:
+    """The plan of least time, or none if the plain lowering takes less. Raises Unfused."""
+    static = setting.static
+    plans = {str(plan): plan for plan in (fuse(program, static, way) for way in _WAYS[cuts])}
+    timed = [(_time(program, _fused(program, plan, setting), setting), plan)
+             for plan in plans.values()]  # fmt: skip
+    ours, best = min(timed, key=lambda item: item[0])
+    widths = setting.widths
+    plain = lower(program, widths, setting.units, setting.machine, static)
+    theirs = _time(program, plain, setting)
+    guessed = "" if _settled(program, static) else ", extents that are not known taken as 256"
+    line = f"{ours:,.1f} us fused, {theirs:,.1f} us with a kernel for each equation{guessed}"
+    if cuts == "none":
+        return Planned(program, best, (f"one kernel was asked for; estimated {line}",))
+    return Planned(program, best if ours < theirs else None, (f"estimated {line}",))
+
+
+def _fused(program: Program, plan: Plan, setting: Setting) -> TileProgram:
+    lanes, units, static = setting.widths.lanes, setting.units, setting.static
+    return tile_fused(program, plan, lanes, units, setting.machine, static)
+
+
+def _time(program: Program, text: TileProgram, setting: Setting) -> float:
+    """Microseconds."""
+    sizes = {**sizes_of(program, setting.static), **setting.static}
+    return estimate(text, sizes, setting.widths.lanes, setting.units) / 1000
+
+
+def _settled(program: Program, static: Mapping[str, int]) -> bool:
+    """Whether every extent is known, or follows."""
+    every = {symbol.name for _, size in program.extents for symbol in symbols(size)}
+    return every <= static.keys()

@@ -37,7 +37,7 @@ def section(found: Report, title: str) -> Section:
 def test_sections_come_in_order_and_as_data() -> None:
     found = report(SOFT, m=3, n=20, d=8, e=4)
     titles = [item.title for item in found.sections]
-    assert titles == [t for t in ("passes", "kernels", "costs", "numerics", "hints")]
+    assert titles == [t for t in ("passes", "fusion", "kernels", "costs", "numerics", "hints")]
     assert len(SECTIONS) >= len(titles)
     assert str(found).startswith("attend for ") and "at m=3, n=20, d=8, e=4" in str(found)
     assert set(json.loads(json.dumps(found.data))) == {"title", *titles}

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tensorc.ir.functions import ANY, FUNCTIONS, MAX, SUM
-from tensorc.ir.node import Node, postorder, rebuild
+from tensorc.ir.node import Node, rebuild
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Apply,
@@ -32,6 +32,7 @@ from tensorc.ir.tensor import (
     value_type,
 )
 from tensorc.passes.canonicalise import call, integer
+from tensorc.passes.fusion.reach import reductions
 
 _TERMS = 8  # into which a sum is taken apart at most
 
@@ -153,8 +154,7 @@ def _is_share(expr: Expr) -> bool:
     match expr:
         case Apply(function, (Apply(minus, (_, top)),)):
             exponential = function.name in ("exp", "exp2") and minus.name == "sub"
-            tops = [n for n in postorder([top]) if isinstance(n, Reduce)]
-            return exponential and any(n.reducer is MAX for n in tops)
+            return exponential and any(n.reducer is MAX for n in reductions(top))
         case _:
             return False
 
@@ -222,7 +222,7 @@ def _split(term: _Product, indices: tuple[str, ...]) -> tuple[_Product, _Product
 
 
 def _reduces(items: tuple[Expr, ...]) -> bool:
-    return any(isinstance(node, Reduce) for node in postorder(items))
+    return any(map(reductions, items))
 
 
 def _value(product: _Product) -> Expr:

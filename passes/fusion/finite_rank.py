@@ -30,6 +30,7 @@ from tensorc.ir.tensor import (
 )
 from tensorc.libraries import library
 from tensorc.passes.canonicalise import call, integer
+from tensorc.passes.fusion.reach import reductions
 
 Term = dict[Any, Any]  # x-part to r-part, as sympy expressions
 _ALGEBRA = frozenset("add sub mul neg div pow exp exp2".split())
@@ -57,8 +58,7 @@ class Terms:
 
     def depends(self, expr: Expr) -> bool:
         """Whether a state of the pass is inside."""
-        nodes = frozenset(postorder([expr]))
-        return any(state.reduce in nodes for state in self.states)
+        return any(state.reduce in reductions(expr) for state in self.states)
 
     def shifts_in(self, expr: Expr) -> list[Shift]:
         """The shifts that an expression uses."""

@@ -37,6 +37,7 @@ from tensorc.passes.fusion.delay import delay
 from tensorc.passes.fusion.guards import Reads
 from tensorc.passes.fusion.inline import Inliner
 from tensorc.passes.fusion.price import BANDWIDTH, RATE, START, grid_of, sizes_of, traffic, work
+from tensorc.passes.fusion.reach import reductions
 from tensorc.passes.fusion.share import passes
 
 _CUTS = 4  # intermediates that may be stored: every subset of them is estimated
@@ -58,10 +59,9 @@ def fuse(
     choices = _candidates(program, stored) if cuts == "cost" else ()
     subsets = chain.from_iterable(combinations(choices, n) for n in range(len(choices) + 1))
     cutting = [_Cuts(program, (*stored, *subset), tuple(stored), sizes or {}) for subset in subsets]
-    priced = [(*_priced(cuts, hints), cuts) for cuts in cutting]
-    best = min(priced, key=lambda item: (item[0], len(item[2].stored)))
-    note = tuple(f"stored {', '.join(c.stored) or 'nothing'}: {text}" for _, text, c in priced)
-    return _planned(best[2], note)
+    drafts = [_draft(cuts, hints) for cuts in cutting]
+    best = min(drafts, key=lambda item: (item.time, len(item.cuts.stored)))
+    return _planned(best, tuple(item.note for item in drafts))
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,17 @@ class _Cuts:
     known: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class _Draft:
+    """The kernels of these cuts, as outputs over parameters and stored tensors; and their price."""
+
+    cuts: _Cuts
+    groups: list[list[Equation]]
+    inliner: Inliner
+    time: float
+    note: str
+
+
 # --- kernels ------------------------------------------------------------------------------------
 
 
@@ -84,8 +95,7 @@ def _candidates(program: Program, stored: Sequence[str]) -> tuple[str, ...]:
     found = [
         item.tensor.name
         for item in program.equations
-        if item.tensor.name not in outputs
-        and any(isinstance(node, Reduce) for node in postorder([item.body]))
+        if item.tensor.name not in outputs and reductions(item.body)
     ]
     return tuple(found[-_CUTS:])
 
@@ -127,9 +137,8 @@ def _together(
     return nested and bool(_shared(item, inliner) & {r for e in group for r in _shared(e, inliner)})
 
 
-def _shared(item: Equation, inliner: Inliner) -> set[Reduce]:
-    body = inliner.whole(item.body)
-    return {node for node in postorder([body]) if isinstance(node, Reduce)}
+def _shared(item: Equation, inliner: Inliner) -> frozenset[Reduce]:
+    return reductions(inliner.whole(item.body))
 
 
 def _needs(program: Program, kept: set[str]) -> dict[str, set[str]]:
@@ -165,8 +174,9 @@ def _free_names(exprs: Sequence[Expr]) -> set[str]:
     return {index for expr in exprs for index in free_indices(expr)}
 
 
-def _planned(cuts: _Cuts, note: tuple[str, ...]) -> Plan:
-    groups, inliner = _expressions(cuts)
+def _planned(draft: _Draft, note: tuple[str, ...]) -> Plan:
+    """The plan that was chosen: reductions dealt to passes."""
+    groups, inliner, stored = draft.groups, draft.inliner, draft.cuts.stored
     kernels: list[PlannedKernel] = []
     for group in groups:
         roots = [item.body for item in group]
@@ -176,9 +186,9 @@ def _planned(cuts: _Cuts, note: tuple[str, ...]) -> Plan:
     exprs = [item.body for group in groups for item in group]
     for kernel in kernels:
         exprs += [state.body for item in kernel.passes for state in item.states]
-    used = {name for name, _ in cuts.program.extents} | _names(exprs)
+    used = {name for name, _ in draft.cuts.program.extents} | _names(exprs)
     extents = tuple(item for item in inliner.extents.items() if item[0] in used)
-    return Plan(tuple(kernels), cuts.stored, extents, inliner.checks(exprs), note)
+    return Plan(tuple(kernels), stored, extents, inliner.checks(exprs), note)
 
 
 def _names(exprs: Iterable[Expr]) -> set[str]:
@@ -187,12 +197,17 @@ def _names(exprs: Iterable[Expr]) -> set[str]:
     return bound | {node.index for node in nodes if isinstance(node, Position | Extent)}
 
 
-def _priced(cuts: _Cuts, hints: Mapping[str, int]) -> tuple[float, str]:
-    """An estimate of the time of all kernels, and how it comes about."""
+def _draft(cuts: _Cuts, hints: Mapping[str, int]) -> _Draft:
+    """The kernels of these cuts with an estimate of their time, and how it comes about."""
     groups, inliner = _expressions(cuts)
     values = {inliner.extents[name]: size for name, size in hints.items()}
     sizes = {name: values[size] for name, size in inliner.extents.items() if size in values}
     done = sum(work(group, sizes) for group in groups)
     moved = sum(traffic(group, hints) for group in groups)
     time = done / RATE + moved / BANDWIDTH + START * len(groups)
-    return time, f"{len(groups)} kernels, {done:.3g} operations, {moved:.3g} bytes"
+    text = f"{len(groups)} kernels, {done:.3g} operations, {moved:.3g} bytes"
+    return _Draft(cuts, groups, inliner, time, f"stored {_names_of(cuts.stored)}: {text}")
+
+
+def _names_of(stored: Sequence[str]) -> str:
+    return ", ".join(stored) or "nothing"

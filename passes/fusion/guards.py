@@ -13,12 +13,12 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 from tensorc.ir.affine import is_whole
 from tensorc.ir.functions import FUNCTIONS
-from tensorc.ir.node import fact, postorder, rebuild
+from tensorc.ir.node import rebuild
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.ranges import Ranges
 from tensorc.ir.tensor import Apply, Expr, Program, Read, Reduce, Select, free_indices
 from tensorc.passes.canonicalise import call
-from tensorc.passes.fusion.reach import below, outside
+from tensorc.passes.fusion.reach import below, outside, reductions
 
 Guards = tuple[Expr, ...]
 
@@ -85,7 +85,7 @@ class Reads:
 
     def _find(self, expr: Expr, guards: Guards) -> None:
         """Note which conditions each reduction takes where it stands."""
-        if (expr, guards) in self._seen or not _reduces(expr):
+        if (expr, guards) in self._seen or not reductions(expr):
             return
         self._seen.add((expr, guards))
         if isinstance(expr, Reduce):
@@ -95,7 +95,7 @@ class Reads:
 
     def _safe(self, expr: Expr, guards: Guards) -> Expr:
         """`expr`, which stands under these conditions, made safe."""
-        if not _reduces(expr):
+        if not reductions(expr):
             return expr
         if (expr, guards) not in self._made:
             self._made[expr, guards] = self._anew(expr, guards)
@@ -172,11 +172,6 @@ class Reads:
 
 def _holds(judge: Ranges, value: Polynomial, limit: Polynomial) -> bool:
     return judge.holds(value) and judge.holds(limit - 1 - value)
-
-
-@fact
-def _reduces(expr: Expr) -> bool:
-    return any(isinstance(node, Reduce) for node in postorder([expr]))
 
 
 def _parts(expr: Expr) -> list[tuple[Expr, Guards]]:

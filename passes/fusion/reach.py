@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from tensorc.ir.node import Node, children
+from tensorc.ir.node import Node, children, fact
 from tensorc.ir.tensor import Expr, Reduce
 
 
 def below(item: Node) -> list[Expr]:
     """The expressions directly below a node."""
     return [child for child in children(item) if isinstance(child, Expr)]
+
+
+@fact
+def reductions(expr: Expr) -> frozenset[Reduce]:
+    """Every reduction in an expression, itself included."""
+    own = (expr,) if isinstance(expr, Reduce) else ()
+    return frozenset(own).union(*map(reductions, below(expr)))
 
 
 def needed(roots: Iterable[Expr], known: Callable[[Expr], bool]) -> list[Reduce]:

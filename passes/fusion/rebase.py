@@ -23,7 +23,6 @@ from dataclasses import replace
 from typing import Any
 
 from tensorc.ir.functions import MAX, MIN, SUM
-from tensorc.ir.node import postorder
 from tensorc.ir.plan import Shift, State
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import Apply, Cast, Expr, Extent, Literal, Reduce, Seen, Value, value_type
@@ -38,7 +37,7 @@ from tensorc.passes.fusion.finite_rank import (
     sympy,
     uncast,
 )
-from tensorc.passes.fusion.reach import below, outside
+from tensorc.passes.fusion.reach import below, outside, reductions
 
 
 class Rebase:
@@ -258,11 +257,11 @@ def direction(value: Expr) -> int:
         case Reduce(reducer):
             return 1 if reducer is MAX else -1 if reducer is MIN else 0
         case Apply(function, args) if function.name in ("max", "min", "add"):
-            found = {direction(arg) for arg in args if _reduces(arg)}
+            found = {direction(arg) for arg in args if reductions(arg)}
             return found.pop() if len(found) == 1 else 0
         case Apply(function, args) if function.name == "mul":
-            moving = [arg for arg in args if _reduces(arg)]
-            positive = all(_positive(arg) for arg in args if not _reduces(arg))
+            moving = [arg for arg in args if reductions(arg)]
+            positive = all(_positive(arg) for arg in args if not reductions(arg))
             return direction(moving[0]) if len(moving) == 1 and positive else 0
         case Apply(function, (arg,)) if function.name == "neg":
             return -direction(arg)
@@ -279,10 +278,6 @@ def _positive(expr: Expr) -> bool:
 def _is_one(expr: Expr) -> bool:
     plain = uncast(expr)
     return isinstance(plain, Literal) and plain.value == 1
-
-
-def _reduces(expr: Expr) -> bool:
-    return any(isinstance(node, Reduce) for node in postorder([expr]))
 
 
 def _divisors(value: Expr) -> list[Expr]:

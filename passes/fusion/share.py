@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tensorc.ir.functions import MAX, MIN, SUM
-from tensorc.ir.node import postorder
 from tensorc.ir.plan import Pass, State
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import Expr, Position, Reduce, free_indices
 from tensorc.passes.fusion.inline import Unfused
-from tensorc.passes.fusion.reach import needed
+from tensorc.passes.fusion.reach import needed, reductions
 from tensorc.passes.fusion.rebase import Rebase
 
 _DEEP = 3  # sums that are carried only so that others can move: a cubic needs two
@@ -78,7 +77,7 @@ class _Filling:
         raise Unfused("no common name for the index of a pass")
 
     def _captures(self, item: Reduce, indices: tuple[str, ...]) -> bool:
-        inner = (n for n in postorder(_parts(item)) if isinstance(n, Reduce))
+        inner = reductions(item) - {item}
         own = set(item.indices)
         return any(set(n.indices) & set(indices) and free_indices(n) & own for n in inner)
 
@@ -93,7 +92,7 @@ class _Filling:
     def _ready(self, item: Reduce) -> bool:
         """Everything that the reduction needs is computed before the pass or in it."""
         inside = {state.reduce for state in self.solver.terms.states}
-        needs = {n for n in postorder(_parts(item)) if n in self.waiting and n is not item}
+        needs = {n for n in reductions(item) if n in self.waiting and n is not item}
         return needs <= inside | self.done
 
     def _state(self, item: Reduce) -> State:

@@ -71,4 +71,3 @@ class Guards:
                 case _:
                     waiting += [part for part in children(item) if isinstance(part, Expr)]
         return found
-

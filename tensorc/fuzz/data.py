@@ -38,7 +38,8 @@ def elements(
         return np.asarray(np.where(draw.random(shape) < 0.2, picked, values))
     values = _floats(recipe, draw, shape)
     if dtype.complex:
-        values = values + 1j * _floats(recipe, draw, shape)
+        parts = np.stack([values, _floats(recipe, draw, shape)], axis=-1)
+        values = parts.view(np.complex128)[..., 0]  # not by a sum: inf * 0 would be NaN
     return np.asarray(round_to(values, dtype))
 
 

@@ -32,7 +32,7 @@ def test_the_cpu_agrees_with_the_meaning_on_generated_programs() -> None:
         finding = examine(case)
         skipped += finding.outcome == "skip" and finding.signature != "unavailable"
         assert finding.outcome != "fail", f"seed {seed}: {finding}\n{case.text}\n{case.sizes}"
-    assert skipped <= PROGRAMS // 10
+    assert skipped <= PROGRAMS // 7
 
 
 def test_printed_programs_read_back_as_the_same_nodes() -> None:

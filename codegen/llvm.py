@@ -38,11 +38,13 @@ from tensorc.machine.machines import MACHINES
 @dataclass(frozen=True)
 class Options:
     """What a kernel is compiled for. `static`: extents fixed at compile time; `strides`: of
-    tensors that are not row-major; `contract`: fused multiply-add allowed."""
+    tensors that are not row-major; `contract`: fused multiply-add allowed; `prefix`: what the
+    symbols of kernels start with."""
 
     static: Mapping[str, int]
     strides: Mapping[str, Strides]
     contract: bool = True
+    prefix: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,12 @@ def _emitters(program: TileProgram, options: Options) -> Iterator[_Emitter]:
     """The kernels in order; where stores meet in a tensor, it is filled before."""
     stored: set[str] = set()
     for number, kernel in enumerate(program.kernels):
-        for tensor, op in _met(kernel).items():
+        for place, (tensor, op) in enumerate(_met(kernel).items()):
             if tensor.name not in stored:
-                yield _Fill(kernel, f"fill_{number}_{tensor.name}", program, options, tensor, op)
+                name = f"{options.prefix}fill_{number}_{place}"
+                yield _Fill(kernel, name, program, options, tensor, op)
         stored.update(tensor.name for tensor in kernel.writes)
-        yield _Emitter(kernel, f"kernel_{number}", program, options)
+        yield _Emitter(kernel, f"{options.prefix}kernel_{number}", program, options)
 
 
 def _met(kernel: Kernel) -> dict[Tensor, Reducer]:

@@ -94,6 +94,10 @@ class Expressions:
                 return self.select(condition, yes, no, dtype, mask, first)
             case Apply(function, args) if function.name in ("and", "or"):
                 return self.lazy(function.name, args, mask, first)
+            case Apply(function, (base, exponent)) if function.name == "pow" and _few(exponent):
+                kind, _ = operand_types(expr, dtype)
+                factors = [self.value(base, kind, mask, first)] * _few(exponent)
+                return convert(self.b, FUNCTIONS["mul"](self.b, factors), dtype)
             case Apply(function, args):
                 types = operand_types(expr, dtype)
                 operands = [
@@ -270,3 +274,9 @@ def stored_type(expr: Expr) -> DType:
             return dtype
         case _:
             return resolved(value_type(expr), I64)
+
+
+def _few(exponent: Expr) -> int:
+    """A whole exponent so small that the power is a product, with no larger error; else 0."""
+    value = exponent.value if isinstance(exponent, Literal) else 0
+    return int(value) if value in (2, 3, 4) else 0

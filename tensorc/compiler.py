@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("tensorc")
 REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
-CUTS = "all"  # where kernels end unless a request says otherwise: see `passes.tiling.choose_plan`
+CUTS = "cost"  # where kernels end unless a request says otherwise: see `passes.tiling.choose_plan`
 SECONDS = 10.0  # after which a solver is killed; its pass then leaves the program as it is
 WORTH = 0.95  # of the cost as written: what is saved has to be more than guesses of costs are wrong
 

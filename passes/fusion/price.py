@@ -14,7 +14,7 @@ from tensorc.ir.polynomial import Polynomial, Symbol, evaluate, symbols
 from tensorc.ir.tensor import Equation, Expr, Program, Read, Tensor, free_indices
 from tensorc.passes.fusion.reach import below, needed, outside
 
-_GUESS = 256  # an extent of which nothing is known
+GUESS = 256  # an extent of which nothing is known
 # Rates of one core: multiply-adds and bytes a nanosecond, and nanoseconds a kernel.
 RATE, BANDWIDTH, START = 30.0, 10.0, 2000.0
 
@@ -23,9 +23,9 @@ def sizes_of(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
     """Every index's extent, guessed where it is not known."""
     known: dict[Symbol, int] = {}
     for name, _ in program.extents:
-        known[Symbol(name, "extent")] = sizes.get(name, _GUESS)
+        known[Symbol(name, "extent")] = sizes.get(name, GUESS)
     for item in program.parameters:
-        known[Symbol(item.tensor.name, "parameter")] = sizes.get(item.tensor.name, _GUESS)
+        known[Symbol(item.tensor.name, "parameter")] = sizes.get(item.tensor.name, GUESS)
     return {name: evaluate(size, known) for name, size in program.extents}
 
 
@@ -88,7 +88,7 @@ def size_in_bytes(tensor: Tensor, hints: Mapping[str, int]) -> float:
 
 
 def _value(size: Polynomial, known: Mapping[Symbol, int]) -> int:
-    every = {**dict.fromkeys(symbols(size), _GUESS), **known}
+    every = {**dict.fromkeys(symbols(size), GUESS), **known}
     return evaluate(size, every)
 
 

@@ -17,7 +17,7 @@ from tensorc.ir.tensor import Program, Reduce
 from tensorc.ir.tile import TileProgram
 from tensorc.passes.fusion.fuse import fuse
 from tensorc.passes.fusion.inline import Unfused
-from tensorc.passes.fusion.price import sizes_of
+from tensorc.passes.fusion.price import GUESS, sizes_of
 from tensorc.passes.tiling.contiguity import Units
 from tensorc.passes.tiling.estimate import estimate
 from tensorc.passes.tiling.lower import Widths, lower
@@ -25,6 +25,7 @@ from tensorc.passes.tiling.tile_fused import tile_fused
 
 # Plans to compare, by where kernels are asked to end: by estimate, or as seldom as may be.
 _WAYS = {"cost": ("cost", "none"), "none": ("none",)}
+WORTH = 0.9  # of the time of the plain lowering: what is saved has to exceed what estimates miss
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ def _is_simple(program: Program) -> bool:
 
 
 def _compared(program: Program, setting: Setting, cuts: str) -> Planned:
-    """The plan of least time, or none if the plain lowering takes less. Raises Unfused."""
+    """The plan of least time, or none unless it clearly takes less than the plain lowering. Raises
+    Unfused."""
     static = setting.static
     plans = {str(plan): plan for plan in (fuse(program, static, way) for way in _WAYS[cuts])}
     timed = [(_time(program, _fused(program, plan, setting), setting), plan)
@@ -70,7 +72,7 @@ def _compared(program: Program, setting: Setting, cuts: str) -> Planned:
     line = f"{ours:,.1f} us fused, {theirs:,.1f} us with a kernel for each equation{guessed}"
     if cuts == "none":
         return Planned(program, best, (f"one kernel was asked for; estimated {line}",))
-    return Planned(program, best if ours < theirs else None, (f"estimated {line}",))
+    return Planned(program, best if ours < WORTH * theirs else None, (f"estimated {line}",))
 
 
 def _fused(program: Program, plan: Plan, setting: Setting) -> TileProgram:
@@ -80,7 +82,8 @@ def _fused(program: Program, plan: Plan, setting: Setting) -> TileProgram:
 
 def _time(program: Program, text: TileProgram, setting: Setting) -> float:
     """Microseconds."""
-    sizes = {**sizes_of(program, setting.static), **setting.static}
+    values = {item.tensor.name: GUESS for item in program.parameters if item.const}
+    sizes = {**values, **sizes_of(program, setting.static), **setting.static}
     return estimate(text, sizes, setting.widths.lanes, setting.units) / 1000
 
 

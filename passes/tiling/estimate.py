@@ -6,23 +6,25 @@ carries values takes at least their latency an iteration; a kernel takes at leas
 traffic does. Bounds that depend on where a block lies count from the middle, those that depend on
 data as if all were selected.
 
-The figures are for a core of about 3 GHz with vectors of 64 bytes; they rank texts of one program
-and promise no time.
+The figures are for one core with vectors of 64 bytes, fitted to measured kernels; they rank texts
+of one program and promise no time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from tensorc.ir.dtypes import DType, settled
+from tensorc.ir.functions import SUM
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Atom, Opaque, Polynomial, Symbol, evaluate, polynomial, substitute
 from tensorc.ir.tensor import (
     Apply,
     Cast,
-    Expr,
+    Literal,
     Read,
     Select,
     Tensor,
@@ -31,17 +33,22 @@ from tensorc.ir.tensor import (
     value_type,
 )
 from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, TileProgram
-from tensorc.ir.walk_tile import expressions, tiles, whole
+from tensorc.ir.walk_tile import constant, expressions, reads, tiles, whole
 from tensorc.passes.tiling.contiguity import Along, Units, stride_class
 
-GHZ = 3.0
+GHZ = 3.8
 KERNEL = 300.0  # nanoseconds to enter a kernel and leave it
 NEAR, FAR_AWAY = 1 << 20, 32 << 20  # bytes that the second cache holds, and the last one
-PLAIN, LATENCY, ACROSS, GATHER = 0.5, 4.0, 10.0, 1.0  # cycles: a vector operation; ... ; a lane
+NEAR_RATE, RATE, FAR_RATE = 200.0, 80.0, 30.0  # bytes a nanosecond from each, and from beyond
+PLAIN = 0.5  # cycles of a vector operation, a multiplication and addition, or a load
+ACROSS, GATHER = 5.0, 2.0  # cycles to add up a vector's lanes; to load one lane on its own
+LATENCY: dict[str, float] = {"max": 12, "min": 12}  # cycles until a result can be used
+USUAL = 4.0  # latency of the others
 COSTLY: dict[str, float] = {  # cycles of one vector
-    "div": 10, "sqrt": 12, "rsqrt": 12, "exp": 8, "exp2": 7, "log": 14, "log2": 14, "tanh": 20,
-    "sigmoid": 18, "expm1": 14, "log1p": 20, "floordiv": 40, "mod": 40,
+    "div": 8, "sqrt": 8, "rsqrt": 10, "exp": 9, "exp2": 8, "log": 16, "log2": 16, "tanh": 20,
+    "sigmoid": 13, "expm1": 14, "log1p": 20, "floordiv": 40, "mod": 40, "max": 1.5, "min": 1.5,
 }  # fmt: skip
+REGISTERS = 24  # vectors of one tile that stay in them
 SCALAR = frozenset("sin cos tan asin acos atan sinh cosh erf erfc lgamma pow atan2".split())
 CALL = 25.0  # cycles of a library function, for each lane
 
@@ -56,19 +63,7 @@ def estimate(program: TileProgram, sizes: Mapping[str, int], lanes: int, units: 
     return sum(_Kernel(kernel, known, extents, lanes, units).time() for kernel in program.kernels)
 
 
-@dataclass(frozen=True)
-class _Cost:
-    """Cycles: of work that overlaps with other work, and of a chain that does not."""
-
-    work: float = 0.0
-    chain: float = 0.0
-
-    def __add__(self, other: _Cost) -> _Cost:
-        return _Cost(self.work + other.work, self.chain + other.chain)
-
-    @property
-    def most(self) -> float:
-        return max(self.work, self.chain)
+Waits = dict[str, float]  # carried tile to cycles from when it is there to when a value is
 
 
 class _Kernel:
@@ -82,26 +77,32 @@ class _Kernel:
         self.lanes, self.units = lanes, units
         self.open = whole(kernel)
         self.spaces = {tile.name: tile.space for tile in tiles(kernel).values()}
+        self.ready: dict[str, Waits] = {}  # what a tile waits for in an iteration
+        self.near: set[Read] = set()  # what the innermost body has loaded
+        self.loops: list[str] = []  # the indices that are walked here, outermost first
 
     def time(self) -> float:
         trips = 1
         for block in self.kernel.grid:
             trips *= math.ceil(self.extents[block.index] / block.size)
             self.open[block.index] = block.size
-        cycles = trips * self.body(self.kernel.body).most
+            self.loops.append(block.index)
+        cycles = trips * self.body(self.kernel.body)
         return KERNEL + max(cycles / GHZ, self.traffic())
 
     def traffic(self) -> float:
         """Nanoseconds to move every tensor once."""
         total = sum(self.bytes(tensor) for tensor in {*self.kernel.reads, *self.kernel.writes})
-        return total / (40.0 if total <= NEAR else 10.0)
+        return total / (NEAR_RATE if total <= NEAR else RATE if total <= FAR_AWAY else FAR_RATE)
 
     def bytes(self, tensor: Tensor) -> float:
         elements = math.prod(evaluate(size, self.known) for size in tensor.shape)
         return elements * tensor.dtype.bits / 8
 
-    def body(self, body: Iterable[Statement]) -> _Cost:
-        total = _Cost()
+    def body(self, body: Iterable[Statement]) -> float:
+        """Cycles of the work in a body."""
+        total, outside = 0.0, self.near
+        self.near = set(outside)
         for item in body:
             match item:
                 case Let() | Store():
@@ -110,21 +111,32 @@ class _Kernel:
                     total += self.loop(item)
                 case Each():
                     total += self.body(item.body)
+        self.near = outside
         return total
 
-    def loop(self, item: Loop) -> _Cost:
+    def loop(self, item: Loop) -> float:
+        """Each iteration takes its work, or what its results need to be there for the next."""
         size = self.extents[item.index]
         lower = min(max(self.number(item.lower), 0), size)
         upper = min(max(self.number(item.upper), lower), size)
-        hidden = self.open.get(item.index)
+        trips = math.ceil((upper - lower) / item.block)
+        hidden, outer = self.open.get(item.index), self.ready
         self.open[item.index] = item.block
-        once = self.body(item.body)
+        self.loops.append(item.index)
+        carried = [carry.tile.name for carry in item.carries]
+        self.ready = {name: {name: 0.0} for name in carried}
+        work = self.body(item.body) + 1
+        chain = max((self.ready.get(f"{n}'", {}).get(n, 0.0) for n in carried), default=0.0)
+        self.ready = outer
+        self.loops.pop()
         del self.open[item.index]
         if hidden is not None:
             self.open[item.index] = hidden
-        trips = math.ceil((upper - lower) / item.block)
-        chain = once.chain + LATENCY if item.carries else 0.0
-        return _Cost(trips * max(once.work + 1, chain), 0.0)
+        cycles = trips * max(work, chain)
+        late = _latest((outer[name] for name in reads(item) if name in outer), cycles)
+        if late:
+            self.ready |= dict.fromkeys(carried, late)
+        return cycles
 
     def number(self, bound: Polynomial) -> int:
         """A bound, from the middle of the blocks around."""
@@ -142,36 +154,39 @@ class _Kernel:
 
         return substitute(bound, value).constant or 0
 
+    def follows(self, read: Read) -> bool:
+        """Whether the next iteration of the innermost loop reads the neighbours."""
+        return bool(self.loops) and stride_class(read, self.loops[-1], self.units) is Along.NEXT
+
+    def reach(self, read: Read) -> float:
+        """Bytes that are read before the same elements are read again: what the loops touch that
+        lie inside the innermost one which changes nothing; or the whole tensor."""
+        free = free_indices(read)
+        walked = {index: self.extents[index] for index in _last(self.loops, free)}
+        if len(walked) == len(set(self.loops)):
+            return self.bytes(read.tensor)
+        lanes = {i: n for i, n in self.open.items() if i in free and i not in walked}
+        elements = math.prod((*walked.values(), *lanes.values()))
+        return min(elements * read.tensor.dtype.bits / 8, self.bytes(read.tensor))
+
     # --- statements -----------------------------------------------------------------------------
 
-    def statement(self, item: Let | Store) -> _Cost:
-        """The cheapest way to run one index along vectors."""
+    def statement(self, item: Let | Store) -> float:
+        """Cycles of the cheapest way to run one index along vectors."""
         exprs = expressions(item)
         free = frozenset[str]().union(*map(free_indices, exprs))
         if isinstance(item, Let):
             free |= {*item.tile.axes, *item.reduced}
         axes = {index: self.open[index] for index in free if self.open.get(index, 1) > 1}
         along = [index for index, size in axes.items() if size & (size - 1) == 0]
-        ways: list[str | None] = [*along] if along else [None]
-        return min((self.vectorised(item, axes, way) for way in ways), key=lambda c: c.work)
-
-    def vectorised(self, item: Let | Store, axes: Mapping[str, int], lane: str | None) -> _Cost:
-        """The cycles of a statement with `lane` along vectors."""
-        way = _Way(self, axes, lane)
-        total = sum(way.cycles(node) for node in postorder(expressions(item)))
-        chain = way.longest(expressions(item))
-        if isinstance(item, Store):
-            written = Read(item.tensor, item.subscripts)
-            return _Cost(total + 2 * way.access(written), 0.0)
-        if item.op is not None:
-            total += PLAIN * way.vectors(frozenset(axes), settled(value_type(item.body)))
-        if item.op is not None and lane in item.reduced:
-            total += ACROSS * way.vectors(frozenset(item.tile.axes), item.tile.dtype)
-            chain += ACROSS
-        if item.tile.space == "memory":
-            total += 2 * PLAIN * way.vectors(frozenset(item.tile.axes), item.tile.dtype)
-        few = way.vectors(frozenset(item.tile.axes), item.tile.dtype) < 4
-        return _Cost(total, chain if few else 0.0)
+        ways = [_Way(self, axes, lane) for lane in along or (None,)]
+        best = min(ways, key=lambda way: way.cycles(item))
+        cycles = best.cycles(item)
+        self.near |= {node for node in postorder(exprs) if isinstance(node, Read)}
+        late = best.late(item)
+        if isinstance(item, Let) and late:
+            self.ready[item.tile.name] = late
+        return cycles
 
 
 @dataclass(frozen=True)
@@ -191,50 +206,117 @@ class _Way:
                 count *= math.ceil(size / width) if index == self.lane else size
         return count
 
-    def cycles(self, node: object) -> float:
-        """Those of one node of an expression, its operands not counted."""
-        match node:
-            case Apply(function, args):
-                dtype, free = settled(value_type(node)), free_indices(node)
-                if function.name in SCALAR:
-                    lanes = math.prod(n for i, n in self.axes.items() if i in free)
-                    return CALL * lanes
-                own = COSTLY.get(function.name, PLAIN * max(1, len(args) - 1))
-                return own * self.vectors(free, dtype)
-            case Select() | Cast():
-                return PLAIN * self.vectors(free_indices(node), settled(value_type(node)))
-            case Read():
-                return self.access(node)
-            case Value(tile, axes, dtype) if self.kernel.spaces.get(tile) == "memory":
-                return PLAIN * self.vectors(frozenset(axes), dtype)
-            case _:
-                return 0.0
+    def cycles(self, item: Let | Store) -> float:
+        """Of a statement: what is computed, or what is moved, whatever takes longer."""
+        return max(self.done(item), self.moved(item))
+
+    def done(self, item: Let | Store) -> float:
+        """Cycles of its functions; a multiplication before an addition costs nothing."""
+        cycles, sums, products = 0.0, 0.0, 0.0
+        for node in postorder(expressions(item)):
+            match node:
+                case Apply() | Select() | Cast() if constant(node):
+                    pass
+                case Apply(function, args):
+                    count = self.vectors(free_indices(node), settled(value_type(node)))
+                    match function.name:
+                        case "add" | "sub":
+                            sums += (len(args) - 1) * count
+                        case "mul":
+                            products += (len(args) - 1) * count
+                        case _:
+                            cycles += self.function(node) * count
+                case Select() | Cast():
+                    cycles += PLAIN * self.vectors(free_indices(node), settled(value_type(node)))
+                case _:
+                    pass
+        if isinstance(item, Let) and item.op is not None:
+            dtype, axes = settled(value_type(item.body)), frozenset(self.axes)
+            own = COSTLY.get(item.op.name, PLAIN) * self.vectors(axes, dtype)
+            sums, cycles = (sums + own / PLAIN, cycles) if item.op is SUM else (sums, cycles + own)
+            if self.lane in item.reduced:
+                cycles += ACROSS * self.vectors(frozenset(item.tile.axes), item.tile.dtype)
+        return cycles + PLAIN * max(sums, products)
+
+    def function(self, node: Apply) -> float:
+        """Cycles of one vector of a function."""
+        name = node.function.name
+        if name == "pow" and isinstance(node.args[1], Literal):
+            return 2 * PLAIN
+        if name in SCALAR:
+            return CALL * (self.kernel.lanes if self.lane in free_indices(node) else 1)
+        own = COSTLY.get(name, PLAIN * max(1, len(node.args) - 1))
+        return own if self.lane in free_indices(node) or own <= PLAIN else own / 2
+
+    def moved(self, item: Let | Store) -> float:
+        """Cycles of loads and stores."""
+        total = 0.0
+        for node in postorder(expressions(item)):
+            if isinstance(node, Read):
+                total += self.access(node)
+            elif isinstance(node, Value) and self.kernel.spaces.get(node.tile) == "memory":
+                total += PLAIN * self.vectors(frozenset(node.axes), node.dtype)
+        if isinstance(item, Store):
+            return total + 2 * self.access(Read(item.tensor, item.subscripts))
+        own = self.vectors(frozenset(item.tile.axes), item.tile.dtype)
+        if item.tile.space == "memory" or own > REGISTERS:
+            total += 2 * PLAIN * own
+        return total
 
     def access(self, read: Read) -> float:
         """Loading, or storing, what a read touches."""
         free = free_indices(read)
         vectors = self.vectors(free, read.tensor.dtype)
-        size = self.kernel.bytes(read.tensor)
+        size = 0.0 if read in self.kernel.near else self.kernel.reach(read)
         each = PLAIN if size <= NEAR else 3.0 if size <= FAR_AWAY else 6.0
         if self.lane is not None and self.lane in free:
             if stride_class(read, self.lane, self.kernel.units) is Along.FAR:
+                far = 3 * each if size > NEAR and not self.kernel.follows(read) else 0.0
                 lanes = min(self.kernel.lanes, self.axes[self.lane])
-                return max(each, GATHER) * lanes * vectors
+                return max(far, GATHER) * lanes * vectors
         elif size > NEAR:
             each = PLAIN  # one element for all lanes: its neighbours come with it
         return each * vectors
 
-    def longest(self, exprs: Iterable[Expr]) -> float:
-        """Latency of the longest chain of operations."""
-        found: dict[object, float] = {}
-        for node in postorder(exprs):
-            own = 0.0
-            if isinstance(node, Apply):
-                own = LATENCY + 2 * COSTLY.get(node.function.name, 0.0)
-            elif isinstance(node, Select):
-                own = 1.0
-            found[node] = own + max((found[c] for c in _operands(node) if c in found), default=0.0)
-        return max(found.values(), default=0.0)
+    def late(self, item: Let | Store) -> Waits:
+        """What the result waits for."""
+        ready = self.kernel.ready
+        found: dict[object, Waits] = {}
+        for node in postorder(expressions(item)):
+            if isinstance(node, Value):
+                found[node] = ready.get(node.tile, {})
+            else:
+                operands = (found[item] for item in _operands(node) if item in found)
+                found[node] = _latest(operands, _latency(node))
+        last = [found[node] for node in expressions(item)]
+        if not isinstance(item, Let) or item.op is None:
+            return _latest(last, 0.0)
+        across = 2 * ACROSS if self.lane in item.reduced else 0.0
+        waits = [_latest(last, across)]
+        if item.onto is not None:
+            waits.append(ready.get(item.onto.name, {}))
+        return _latest(waits, LATENCY.get(item.op.name, USUAL))
+
+
+def _last(loops: Sequence[str], free: frozenset[str]) -> list[str]:
+    """The innermost loops that are all over `free` indices."""
+    return list(takewhile(free.__contains__, reversed(loops)))
+
+
+def _latest(items: Iterable[Waits], more: float) -> Waits:
+    """The longest waits among several, and some cycles more."""
+    found: Waits = {}
+    for item in items:
+        for name, cycles in item.items():
+            found[name] = max(found.get(name, 0.0), cycles + more)
+    return found
+
+
+def _latency(node: object) -> float:
+    if isinstance(node, Apply):
+        name = node.function.name
+        return LATENCY.get(name, USUAL + 2 * COSTLY.get(name, 0.0))
+    return 1.0 if isinstance(node, Select) else 0.0
 
 
 def _operands(node: object) -> tuple[object, ...]:

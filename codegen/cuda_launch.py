@@ -78,7 +78,8 @@ def run(
     try:
         placed = {name: _put(device, alloc, array) for name, array in operands.items()}
         for name, (shape, dtype) in fresh.items():
-            placed[name] = Placed(alloc(prod(shape) * dtype.itemsize), shape)
+            strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+            placed[name] = Placed(alloc(prod(shape) * dtype.itemsize), shape, strides)
         error = alloc(ERROR_BYTES)
         device.write(error, np.zeros(2, np.int64))
         launch(device, module, kernels, placed, extents, error)

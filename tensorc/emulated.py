@@ -88,10 +88,10 @@ def request(
 def levels(program: Program, wanted: Request) -> CudaLevels:
     """Lower and emit, verified after every pass."""
     from tensorc.codegen.cuda import emit
-    from tensorc.compiler import run_passes
+    from tensorc.compiler import layouts, run_passes
 
-    tiles = run_passes(program, wanted)
-    return CudaLevels(program, wanted, tiles, emit(tiles, wanted.static, wanted.strides))
+    tiles, strides = run_passes(program, wanted), layouts(program, wanted)
+    return CudaLevels(program, wanted, tiles, emit(tiles, wanted.static, strides))
 
 
 def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
@@ -135,13 +135,13 @@ def request_of(call: Prepared, arch: str) -> Request:
 def _in_parts(
     arrays: Mapping[str, Array], parts: Mapping[str, tuple[str, str]]
 ) -> dict[str, Array]:
-    """The arrays as kernels know them: of a complex one, dense copies of its two parts."""
+    """The arrays as kernels know them: of a complex one, its two parts."""
     found: dict[str, Array] = {}
     for name, array in arrays.items():
         if name in parts:
             real, imaginary = parts[name]
             whole: Any = array
-            found[real], found[imaginary] = whole.real.copy(), whole.imag.copy()
+            found[real], found[imaginary] = whole.real, whole.imag
         else:
             found[name] = array
     return found

@@ -112,7 +112,10 @@ def device_of(value: object) -> tuple[str, int] | None:
     asked = getattr(value, "__dlpack_device__", None)
     if asked is None:
         return None
-    kind, number = (int(part) for part in asked())
+    try:
+        kind, number = (int(part) for part in asked())
+    except Exception:  # of any library's own kind; taking the array says what is wrong with it
+        return None
     return None if kind in _HOST else (_DEVICES.get(kind, f"device kind {kind}"), number)
 
 

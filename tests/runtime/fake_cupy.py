@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.codegen.emulator import Emulator
-from tensorc.runtime.dlpack import Managed
+from tensorc.runtime.dlpack import Managed, row_major
 
 CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 STREAM = 4711
@@ -69,7 +69,7 @@ class FakeCupy(types.ModuleType):
 
     def empty(self, shape: Sequence[int], dtype: Any) -> GpuArray:
         size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        strides = [int(np.prod(shape[axis + 1 :])) for axis in range(len(shape))]
+        strides = row_major(tuple(shape))
         return GpuArray(self, self.emulator.alloc(max(16, size)), shape, strides, dtype)
 
     def array(self, array: npt.NDArray[Any]) -> GpuArray:
@@ -96,23 +96,31 @@ class FakeCupy(types.ModuleType):
             def __exit__(self, *_: object) -> None: ...
 
         @contextmanager
-        def stream(address: int, number: int) -> Iterator[int]:
+        def stream(address: int, number: int) -> Generator[int, None, None]:
             assert number == 0
             yield address
 
         runtime = types.SimpleNamespace(
-            getDeviceCount=lambda: 1, getDevice=lambda: 0, memcpyAsync=self._copy,
-            memsetAsync=lambda to, value, n, stream: self.emulator.write(to, bytes([value]) * n),
-            streamSynchronize=lambda stream: None,
-            streamIsCapturing=lambda stream: self.capturing,
+            getDeviceCount=one, getDevice=zero, memcpyAsync=self._copy, memsetAsync=self._set,
+            streamSynchronize=_waited, streamIsCapturing=self._captures,
         )  # fmt: skip
         return types.SimpleNamespace(
-            Device=Device, ExternalStream=stream, runtime=runtime,
-            alloc=lambda n: types.SimpleNamespace(ptr=self.emulator.alloc(max(16, n))),
+            Device=Device, ExternalStream=stream, runtime=runtime, alloc=self._alloc,
             driver=types.SimpleNamespace(funcSetAttribute=self._allow),
-            function=types.SimpleNamespace(Module=lambda: _Module(self)),
-            get_current_stream=lambda number: types.SimpleNamespace(ptr=STREAM),
+            function=types.SimpleNamespace(Module=self._module), get_current_stream=_current,
         )  # fmt: skip
+
+    def _alloc(self, nbytes: int) -> Any:
+        return types.SimpleNamespace(ptr=self.emulator.alloc(max(16, nbytes)))
+
+    def _set(self, to: int, value: int, nbytes: int, stream: int) -> None:
+        self.emulator.write(to, bytes([value]) * nbytes)
+
+    def _captures(self, stream: int) -> bool:
+        return self.capturing
+
+    def _module(self) -> _Module:
+        return _Module(self)
 
     def _copy(self, to: int, source: int, nbytes: int, kind: int, stream: int) -> None:
         if kind == 1:
@@ -123,6 +131,23 @@ class FakeCupy(types.ModuleType):
     def _allow(self, function: int, attribute: int, value: int) -> None:
         assert attribute == 8
         self.allowed[function] = value
+
+
+def one() -> int:
+    """How many devices there are."""
+    return 1
+
+
+def zero() -> int:
+    """The current device."""
+    return 0
+
+
+def _waited(stream: int) -> None: ...
+
+
+def _current(number: int) -> Any:
+    return types.SimpleNamespace(ptr=STREAM)
 
 
 class _Module:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from tensorc.commands import pipelines
 from tensorc.commands.options import (
     choose,
     read_programs,
@@ -21,7 +22,10 @@ from tensorc.commands.options import (
 from tensorc.compiler import Request
 from tensorc.ir.tensor import Program
 
-LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda", "ptx", "cubin", "header")
+PIPELINES = ("schedule", "channel")
+LEVELS = (
+    "tensor", "tile", *PIPELINES, "llvm", "asm", "obj", "cuda", "ptx", "cubin", "header",
+)  # fmt: skip
 
 
 @click.command("compile")
@@ -30,16 +34,27 @@ LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda", "ptx", "cubin", "heade
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
 @with_numerics
+@pipelines.with_machine
+@pipelines.with_proof
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
 def command(
     file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
-    deterministic: bool,     output: str, force: bool,
+    deterministic: bool, machine: str | None, prove: bool, output: str, force: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
-    Extents given with --size are fixed in the kernel; the others are arguments of it.
+    Extents given with --size are fixed in the kernel; the others are arguments of it. FILE may be a
+    level-2 text (.tile) or a loop problem (.json) where a schedule or level 3 is asked for.
     """
+    if emit in PIPELINES:
+        if arch in ("native", "cpu") and not pipelines.is_text(file):
+            raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
+        found = pipelines.find(file, name, arch, machine, sizes(size), prove)
+        write_output(output, pipelines.emitted(found, emit).encode(), force)
+        return 0
+    if machine is not None or prove:
+        raise click.UsageError("--machine and --prove are for --emit schedule and channel")
     from tensorc import emulated
     from tensorc.compiler import show
 

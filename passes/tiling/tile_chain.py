@@ -20,9 +20,11 @@ from tensorc.ir.tensor import Equation, Expr, Program, Read, Reduce, Round, free
 from tensorc.ir.tile import Block, Each, Kernel, Layout, Let, Loop, Statement, Store, Use
 from tensorc.passes.fusion.inline import Inliner, Unfused
 from tensorc.passes.tiling.epilogue import Epilogue
+from tensorc.passes.tiling.exists import without_searches
 from tensorc.passes.tiling.frames import Frames
 from tensorc.passes.tiling.match import Groups, product, unify
 from tensorc.passes.tiling.operands import Names
+from tensorc.passes.tiling.reuse import reuse
 from tensorc.passes.tiling.shapes import LEAST, Shape, power, shared_out
 from tensorc.passes.tiling.tile_pass import Walks
 from tensorc.passes.tiling.tile_product import Scene
@@ -41,6 +43,7 @@ def tile_chain(item: PlannedKernel, scene: Scene, shape: Shape, program: Program
 
     Raises Unfused, saying why, where it holds no product or products with different rows.
     """
+    item = without_searches(item, scene.extents)
     found = _products(item, scene)
     if not found:
         raise NoProduct("it has no product of matrices")
@@ -169,7 +172,7 @@ class _Chain:
         reads = {node.tensor: None for node in postorder(roots) if isinstance(node, Read)}
         writes = tuple(output.tensor for output in self.item.outputs)
         made = Kernel(writes[0].name, tuple(reads), writes, self.grid, self.scopes.statements)
-        return _parted(made, self.rows, self.lanes, _atom(self.scene, "m"))
+        return _parted(reuse(made), self.rows, self.lanes, _atom(self.scene, "m"))
 
     def _output(self, output: Equation) -> None:
         """Store an output."""

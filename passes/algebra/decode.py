@@ -278,7 +278,9 @@ class _Decoder:
         if name == "shift":
             highest = Fraction(LARGEST[F64 if self.encoded.dtype is F64 else F32])
             return call("max", args[0], Literal(-highest, REAL))
-        return Apply(FUNCTIONS[name], tuple(args))
+        # Of constants alone, it would be folded without rounding and by other laws.
+        first = self.strong(args[0]) if all(value_type(arg).weak for arg in args) else args[0]
+        return Apply(FUNCTIONS[name], (first, *args[1:]))
 
     def product(self, factor: Fraction, args: Sequence[Term]) -> Expr:
         """Data times one exact constant, over what is divided by."""
@@ -308,6 +310,10 @@ class _Decoder:
                 minus.append(self.expr(mul(arg.args, -arg.factor), None))
             else:
                 plus.append(self.expr(arg, None))
+        # Of constants alone, it would be one constant; here each is rounded.
+        first = plus or minus
+        if all(value_type(item).weak for item in (*plus, *minus)):
+            first[0] = self.strong(first[0])
         if not plus:
             return call("neg", _joined("add", minus))
         value = _joined("add", plus)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tensorc.ir import constants
-from tensorc.ir.dtypes import F32, F64, INTEGER, DType
+from tensorc.ir.dtypes import F32, F64, DType
 from tensorc.ir.functions import ANY, MAX, MIN, SUM
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Polynomial
@@ -210,10 +210,8 @@ class _Encoder:
                 return call("shift", self.operand(args[0], names))
             case "add" | "mul" | "sub" | "neg" | "div" | "max" | "min" as name:
                 return _arithmetic(name, [self.operand(arg, names) for arg in args])
-            case "pow" if args[1] is _TWO:
-                return mul([self.operand(args[0], names)] * 2)
             case name if len(args) <= 2 and name in _FUNCTIONS:
-                return call(name, *(self.operand(arg, names) for arg in args))
+                return _function(name, [self.operand(arg, names) for arg in args])
             case _:
                 return self.leaf(expr, names)
 
@@ -250,7 +248,7 @@ class _Encoder:
         if expr.where is not None and self.protected(expr.body):
             return self.leaf(expr, names)
         inner = {**names, **self.bound(expr, names)}
-        where = YES if expr.where is None else self.leaf(expr.where, inner)
+        where = YES if expr.where is None else self.condition(expr.where, inner)
         body = self.term(expr.body, inner)
         return fold(kind, [inner[index] for index in expr.indices], body, where)
 
@@ -396,7 +394,12 @@ _FUNCTIONS = frozenset(
     "pow".split()
 )  # fmt: skip
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-_TWO = Literal(Fraction(2), INTEGER)
+_TWO = Mul(Fraction(2), ())
+
+
+def _function(name: str, args: list[Term]) -> Term:
+    """A function of terms; a square is a product, however the exponent is written."""
+    return mul([args[0]] * 2) if name == "pow" and args[1] is _TWO else call(name, *args)
 
 
 def _arithmetic(name: str, args: list[Term]) -> Term:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tensorc.prepare import Prepared
 
 Array = npt.NDArray[Any]
+CPU = ("native", "cpu")
 THREADS = 128  # lanes of a block
 # The architectures whose kernels can be emitted, by the machine file that describes them.
 MACHINES = {
@@ -64,19 +65,22 @@ class CudaLevels:
     def __repr__(self) -> str:
         static = self.request.static
         sizes = [f"{n}={static[n]}" if n in static else n for n in self.program.extent_of]
-        where = f"{self.request.target.machine}, {self.request.policy}"
-        return f"<kernel {self.program.name}[{', '.join(sizes)}] for {where}>"
+        return f"<kernel {self.program.name}[{', '.join(sizes)}] for {self.request.words}>"
 
 
 def request(
-    arch: str, static: Mapping[str, int], strides: Mapping[str, Any], policy: str = "fast"
-) -> Request:
-    """What a kernel for `arch` is compiled for. Unavailable: an unknown architecture."""
-    from tensorc.compiler import Request, Target
+    arch: str, static: Mapping[str, int], strides: Mapping[str, Any], policy: str = "fast",
+    deterministic: bool = False, checks: bool = True,
+) -> Request:  # fmt: skip
+    """What a kernel for `arch` is compiled for; "native" and "cpu" are this machine. A
+    `deterministic` one fixes no sizes. Unavailable: an unknown architecture."""
+    from tensorc.compiler import Request, Target, cpu_target
 
-    if arch not in MACHINES:
-        raise Unavailable(f"arch={arch!r}: there are native, cpu, {', '.join(MACHINES)}")
-    return Request(Target(MACHINES[arch], THREADS), static, strides, policy)
+    if arch not in (*CPU, *MACHINES):
+        raise Unavailable(f"arch={arch!r}: there are {', '.join((*CPU, *MACHINES))}")
+    target = cpu_target() if arch in CPU else Target(MACHINES[arch], THREADS)
+    fixed = dict[str, int]() if deterministic else static
+    return Request(target, fixed, strides, policy, deterministic=deterministic, checks=checks)
 
 
 def levels(program: Program, wanted: Request) -> CudaLevels:
@@ -98,7 +102,7 @@ def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
     from tensorc.ir.parts import part_names
     from tensorc.runtime.compiled import report, table_arrays
 
-    made = levels(call.program, request(arch, call.extents, call.strides, call.policy))
+    made = levels(call.program, _request(call, arch))
     outputs = [item.tensor.name for item in made.tiles.outputs]
     extents, fresh = _sizes(call, made.tiles)
     parts = part_names(call.program)
@@ -109,6 +113,10 @@ def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
     if failed:
         report(call.program, failed, call.arrays, call.extents)
     return _whole(results, parts, [item.tensor for item in call.program.outputs])
+
+
+def _request(call: Prepared, arch: str) -> Request:
+    return request(arch, call.extents, call.strides, call.policy, call.deterministic, call.checks)
 
 
 def _in_parts(

@@ -10,6 +10,7 @@ from tensorc.commands.options import (
     sizes,
     static,
     with_file,
+    with_numerics,
     with_sizes,
     write_output,
 )
@@ -24,31 +25,31 @@ LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda")
 @with_sizes
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
-@click.option("--policy", type=click.Choice(["fast", "strict"]), default="fast", show_default=True)
+@with_numerics
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
 def command(
     file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
-    output: str, force: bool,
+    deterministic: bool,     output: str, force: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
     Extents given with --size are fixed in the kernel; the others are arguments of it.
     """
     from tensorc import emulated
-    from tensorc.compiler import cpu_target, show
+    from tensorc.compiler import show
 
     program = choose(read_programs(file), name, file)
     if emit == "tensor":
         write_output(output, show(program).encode(), force)
         return 0
-    fixed = static(program, sizes(size))
-    if arch in ("native", "cpu"):
+    wanted = emulated.request(arch, static(program, sizes(size)), {}, policy, deterministic)
+    if arch in emulated.CPU:
         if emit == "cuda":
             raise click.UsageError("--emit cuda needs --arch, such as sm_80 or sm_90a")
-        data = _for_cpu(program, Request(cpu_target(), fixed, policy=policy), emit)
+        data = _for_cpu(program, wanted, emit)
     else:
-        data = _for_gpu(program, emulated.request(arch, fixed, {}, policy), emit)
+        data = _for_gpu(program, wanted, emit)
     write_output(output, data, force)
     return 0
 

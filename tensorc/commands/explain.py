@@ -14,9 +14,9 @@ from tensorc.commands.options import (
     static,
     with_file,
     with_json,
+    with_numerics,
     with_sizes,
 )
-from tensorc.compiler import Request
 from tensorc.explain import Report
 from tensorc.ir.tensor import Program
 
@@ -27,10 +27,16 @@ CODE = re.compile(r"(TC-)?[ERW]\d+", re.IGNORECASE)
 @with_file
 @with_sizes
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
-@click.option("--policy", type=click.Choice(["fast", "strict"]), default="fast", show_default=True)
+@with_numerics
 @with_json
 def command(
-    file: str, name: str | None, size: tuple[str, ...], arch: str, policy: str, as_json: bool
+    file: str,
+    name: str | None,
+    size: tuple[str, ...],
+    arch: str,
+    policy: str,
+    deterministic: bool,
+    as_json: bool,
 ) -> int:
     """Explain FILE, a program: what every pass did, its kernels, what they cost, hints.
 
@@ -41,7 +47,7 @@ def command(
     programs = read_programs(file)
     chosen = programs if name is None else [choose(programs, name, file)]
     given = sizes(size)
-    reports = [_report(item, given, arch, policy) for item in chosen]
+    reports = [_report(item, given, arch, policy, deterministic) for item in chosen]
     if as_json:
         print_json("explain", {"file": file, "operators": [item.data for item in reports]})
     else:
@@ -63,11 +69,10 @@ def _code(code: str, as_json: bool) -> int:
     return 0
 
 
-def _report(program: Program, given: dict[str, int], arch: str, policy: str) -> Report:
-    from tensorc import emulated
-    from tensorc.compiler import cpu_target, explained
+def _report(
+    program: Program, given: dict[str, int], arch: str, policy: str, deterministic: bool
+) -> Report:
+    from tensorc.compiler import explained
+    from tensorc.emulated import request
 
-    fixed = static(program, given)
-    if arch in ("native", "cpu"):
-        return explained(program, Request(cpu_target(), fixed, policy=policy))
-    return explained(program, emulated.request(arch, fixed, {}, policy))
+    return explained(program, request(arch, static(program, given), {}, policy, deterministic))

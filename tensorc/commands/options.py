@@ -126,6 +126,19 @@ def with_sizes(function: F) -> F:
     )(function)
 
 
+def with_numerics(function: F) -> F:
+    """--policy and --deterministic."""
+    function = click.option(
+        "--deterministic",
+        is_flag=True,
+        help="Float results that do not depend on other extents or on layouts.",
+    )(function)
+    return click.option(
+        "--policy", type=click.Choice(["fast", "strict"]), default="fast", show_default=True,
+        help="Numerics: see docs/numerics.md.",
+    )(function)  # fmt: skip
+
+
 def with_json(function: F) -> F:
     """--json."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")(function)

@@ -19,10 +19,12 @@ def numerics(subject: Subject) -> Section:
     """Policy, accumulators and rounding points of the program as it was written."""
     sums, rounded = _accumulators(subject.program), _roundings(subject.program)
     lines = [_POLICY[subject.policy]]
+    lines += ["deterministic: no choice by sizes or layouts"] * subject.deterministic
     lines += [f"{name}: sums and products kept in {', '.join(types)}" for name, types in sums]
     lines += [f"{name}: rounded to {dtype}{how}" for name, dtype, how in rounded]
     data: dict[str, Json] = {
         "policy": subject.policy,
+        "deterministic": subject.deterministic,
         "accumulators": {name: list(types) for name, types in sums},
         "roundings": [{"equation": n, "dtype": d, "movable": not how} for n, d, how in rounded],
     }

@@ -27,6 +27,8 @@ def passes(subject: Subject) -> Section:
 
 
 def _summary(step: Step) -> str:
+    if step.killed:
+        return f"changes nothing: its solver was stopped ({step.killed})"
     if isinstance(step.after, TileProgram):
         count = len(step.after.kernels)
         return f"{count} kernel{'s' * (count != 1)}"

@@ -16,12 +16,14 @@ State = Program | TileProgram
 @dataclass(frozen=True)
 class Step:
     """One pass of the pipeline: the IR before it and after it, the same object if it had nothing
-    to do."""
+    to do. `killed`: why its solver was stopped, or "".
+    """
 
     name: str
     purpose: str
     before: State
     after: State
+    killed: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Subject:
     sizes: Mapping[str, int]
     strides: Mapping[str, Strides]
     policy: str
+    deterministic: bool = False
 
     @property
     def tiles(self) -> TileProgram:

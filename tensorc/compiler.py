@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     State = Program | TileProgram
 
 _LOG = logging.getLogger("tensorc")
-REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
+REWRITE = True  # whether programs pass through the algebra unless a request says otherwise
 SECONDS = 10.0  # after which a solver is killed; its pass then leaves the program as it is
 WORTH = 0.95  # of the cost as written: what is saved has to be more than guesses of costs are wrong
 
@@ -221,6 +221,15 @@ def _done(step: Pass, state: State, request: Request) -> tuple[State, str]:
             "%s: the solver was stopped (%s); the program stays as it is", step.name, failed
         )
         return state, str(failed)
+
+
+def lowered_form(program: Program, request: Request) -> Program:
+    """The level-1 program that is lowered to tiles: the source after every pass before that."""
+    state: State = program
+    for step in PIPELINE[:-1]:
+        state = step.run(state, request)
+    assert isinstance(state, Program)
+    return state
 
 
 def _step(done: Pass, before: State, after: State, killed: str) -> Step:

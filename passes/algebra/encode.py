@@ -357,7 +357,10 @@ class _Encoder:
         return subscript.index if whole and isinstance(subscript, Position) else None
 
     def constant(self, expr: Expr) -> Term:
-        """An exact number, or a leaf for one that is irrational or depends on sizes."""
+        """An exact number, or a leaf for one that is irrational or depends on sizes.
+
+        A literal is rounded where it meets the program's type, said by a cast or not.
+        """
         if isinstance(expr, Cast) and expr.dtype is self.made.dtype and value_type(expr.arg).weak:
             return self.constant(expr.arg)
         number = constants.fold(expr, {})

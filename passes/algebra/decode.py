@@ -193,13 +193,18 @@ class _Decoder:
         indices = tuple(sorted(self.free(term), key=order.index))
         dtype = BY_NAME[term.dtype] if isinstance(term, Rounded) else self.encoded.dtype
         shape = tuple(self.extents[index] for index in indices)
-        self.cuts[term] = _Body(Tensor(self.fresh(), dtype, shape), indices, term, None)
+        self.cuts[term] = _Body(Tensor(self.name(term), dtype, shape), indices, term, None)
         return True
 
     def free(self, term: Term) -> frozenset[str]:
         return t.free(term, self.free_of)
 
-    def fresh(self) -> str:
+    def name(self, term: Term) -> str:
+        """The program's name for a term, if it has one that is free; else a new one."""
+        known = self.encoded.names.get(term)
+        if known is not None and known not in self.taken:
+            self.taken.add(known)
+            return known
         number = 1
         while f"t{number}" in self.taken:
             number += 1

@@ -68,7 +68,7 @@ class Encoded:
     """A program's equations as terms, with what the leaves are. `kept`: equations that stand as
     they are; `extents`: those of indices, gathered ones included; `reads`: forms that reads took;
     `gathers`: the reads that a gathered row stands for, by index name; `permuted`: those of which
-    every row is picked once."""
+    every row is picked once; `names`: of terms that the program names."""
 
     program: Program
     dtype: DType
@@ -82,6 +82,7 @@ class Encoded:
     gathers: dict[str, list[tuple[Read, int]]] = field(
         default_factory=dict[str, list[tuple[Read, int]]]
     )
+    names: dict[Term, str] = field(default_factory=dict[Term, str])
 
     def free(self) -> dict[str, frozenset[str]]:
         """The free indices of all leaves, extents that rules bring in among them."""
@@ -102,8 +103,11 @@ def encode(program: Program, sizes: Mapping[str, int], behind_guards: bool = Fal
     range, where terms are only compared. Unsuitable: leave the program alone."""
     kept: set[str] = set()
     while True:
-        made = _Encoder(program, sizes, kept, behind_guards).encoded()
+        encoder = _Encoder(program, sizes, kept, behind_guards)
+        made = encoder.encoded()
         still = _names_in_leaves(made) - {item.tensor.name for item, _ in made.roots}
+        if not behind_guards:  # under other names it would be another term, computed twice
+            still |= {name for name, forms in encoder.forms.items() if len(forms) > 1}
         if not still:
             return made
         kept |= still
@@ -134,6 +138,9 @@ class _Encoder:
         self.alike = alike(program)
         self.memo: dict[tuple[Expr, tuple[tuple[str, str], ...]], Term] = {}
         self.known_in_range: dict[Read, bool] = {}
+        self.forms: dict[
+            str, set[tuple[str, ...]]
+        ] = {}  # index names that opened names are read at
         self.tables = {item.tensor.name: item for item in program.tables}
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
         self.tensors = {item.tensor.name for item in named}
@@ -317,7 +324,11 @@ class _Encoder:
         }
         axis = gathered_axis(expr)
         if axis is None:
-            return self.opened_body(equation.body, inner)
+            form = tuple(inner[index] for index in equation.indices)
+            self.forms.setdefault(expr.tensor.name, set()).add(form)
+            body = self.opened_body(equation.body, inner)
+            self.made.names.setdefault(body, expr.tensor.name)
+            return body
         own = equation.indices[axis]
         free = [name for name in self.alike[own] if name not in inner.values()]
         index = free[0] if free else self.fresh(own)

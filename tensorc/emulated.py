@@ -27,6 +27,8 @@ THREADS = 128  # lanes of a block
 MACHINES = {
     "sm_80": "sm_80", "sm_86": "sm_80", "sm_89": "sm_89", "sm_90a": "sm_90a", "sm_120": "sm_89",
 }  # fmt: skip
+# The product of each machine file whose memory and registers kernels are placed in.
+PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}
 _EMULATORS: dict[str, Emulator] = {}
 _MODULES: dict[tuple[str, str], Any] = {}
 _MOST_MODULES = 256
@@ -58,11 +60,23 @@ def request(
 
 def levels(program: Program, wanted: Request) -> CudaLevels:
     """Lower and emit, verified after every pass."""
-    from tensorc.codegen.cuda import emit
     from tensorc.compiler import run_passes
 
     tiles = run_passes(program, wanted)
-    return CudaLevels(tiles, emit(tiles, wanted.static, wanted.strides))
+    return CudaLevels(tiles, of_tiles(tiles, wanted))
+
+
+def of_tiles(tiles: TileProgram, wanted: Request) -> CudaModule:
+    """The CUDA C++ of a level 2, with kernels for tensor cores placed on the warps of a product
+    of their architecture."""
+    from tensorc.codegen.cuda import emit
+    from tensorc.machine.product import load_product
+    from tensorc.passes.scheduling.place_warps import place_warps
+
+    product = load_product(PRODUCTS[tiles.machine])
+    placements = [place_warps(kernel, product) for kernel in tiles.kernels]
+    fast = wanted.policy == "fast"
+    return emit(tiles, wanted.static, wanted.strides, placements, fast)
 
 
 def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:

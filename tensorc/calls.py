@@ -15,6 +15,7 @@ from tensorc.prepare import Array, prepare, remember
 from tensorc.runtime.bound import key
 from tensorc.runtime.compiled import Call
 from tensorc.runtime.interop import giving_back, known_arrays, library_of
+from tensorc.runtime.operands import by_name
 from tensorc.runtime.results import destinations
 
 
@@ -62,7 +63,7 @@ class Calls:
         return back(cast(Array, results))
 
     def _fresh(self, operands: tuple[object, ...], named: Mapping[str, object]) -> Any:
-        call = prepare(self.program, arguments(self.program, operands, named), **self.options)
+        call = prepare(self.program, by_name(self.program, operands, named), **self.options)
         results = tuple(run(call, self.device, self.arch).values())
         if self._keep and not named:
             remember(self._bound, call, operands)
@@ -70,28 +71,8 @@ class Calls:
         return results if others else first
 
     def _into(self, operands: tuple[object, ...], named: Mapping[str, object]) -> object:
-        call = prepare(self.program, arguments(self.program, operands, named), **self.options)
+        call = prepare(self.program, by_name(self.program, operands, named), **self.options)
         given = destinations(self.program, self.outputs, call.arrays, call.extents)
         run(call, self.device, self.arch, given)
         first, *others = self.outputs
         return self.outputs if others else first
-
-
-def arguments(
-    program: Program, operands: tuple[object, ...], named: Mapping[str, object]
-) -> dict[str, object]:
-    """Operands by the names of the parameters, as Python binds a call. TypeError: they are missing,
-    unknown, too many or given twice."""
-    names = [item.tensor.name for item in program.parameters]
-    call = f"{program.name}({', '.join(names)})"
-    if len(operands) > len(names):
-        raise TypeError(f"{call} takes {len(names)} operands, {len(operands)} given")
-    given = dict(zip(names, operands, strict=False))
-    for name, value in named.items():
-        if name not in names or name in given:
-            raise TypeError(f"{call}: {name} is {'given twice' if name in names else 'unknown'}")
-        given[name] = value
-    missing = [name for name in names if name not in given]
-    if missing:
-        raise TypeError(f"{call}: {', '.join(missing)} not given")
-    return given

@@ -6,6 +6,7 @@ runs; what it finds is a bug of ours and raises BrokenInvariant with the IR.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -25,12 +26,15 @@ from tensorc.runtime.launch_json import from_json, to_json
 
 if TYPE_CHECKING:
     from tensorc.codegen.llvm import Module
+    from tensorc.explain import Report, Step
     from tensorc.ir.tile import TileProgram
     from tensorc.runtime.cache import Stored
 
     State = Program | TileProgram
 
+_LOG = logging.getLogger("tensorc")
 REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
+SECONDS = 10.0  # after which a solver is killed; its pass then leaves the program as it is
 WORTH = 0.95  # of the cost as written: what is saved has to be more than guesses of costs are wrong
 
 
@@ -51,7 +55,8 @@ class Request:
 
     `static`: extents fixed in the kernel. `strides`: of parameters that are not row-major.
     `policy`: "fast" or "strict". `rewrite`: let the algebra choose a cheaper equal program; only
-    under "fast", and at the extents in `static`.
+    under "fast", and at the extents in `static`. `deterministic`: nothing that changes a float
+    result may be chosen by sizes or layouts. `checks`: compare subscripts that hold data.
     """
 
     target: Target
@@ -59,6 +64,23 @@ class Request:
     strides: Mapping[str, Strides] = field(default_factory=dict[str, Strides])
     policy: str = "fast"
     rewrite: bool = field(default_factory=lambda: REWRITE)
+    deterministic: bool = False
+    checks: bool = True
+
+    def __post_init__(self) -> None:
+        if self.deterministic and self.static:
+            raise ValueError("a deterministic kernel serves all sizes; none is fixed in it")
+
+    @property
+    def words(self) -> str:
+        """The machine and the numerics, for people."""
+        words = [self.target.machine, self.policy, *["deterministic"] * self.deterministic]
+        return ", ".join(words)
+
+    @property
+    def by_size(self) -> bool:
+        """Whether passes may choose by sizes and layouts what changes the bits of a result."""
+        return not self.deterministic
 
 
 @dataclass(frozen=True)
@@ -68,6 +90,7 @@ class Pass:
     name: str
     run: Callable[[State, Request], State]
     purpose: str
+    optional: bool = False  # whether the program may stay as it is if a solver was killed
 
 
 def _canonicalise(state: State, request: Request) -> State:
@@ -88,12 +111,27 @@ def _rewrite(state: State, request: Request) -> State:
     from tensorc.passes.algebra.saturate import rewrite, worth_encoding
 
     assert isinstance(state, Program)
-    if not request.rewrite or request.policy != "fast" or not worth_encoding(state):
+    wanted = request.rewrite and request.by_size and request.policy == "fast"
+    if not wanted or not worth_encoding(state):
         return state
-    made = rewrite(state, request.static, worth=WORTH).program
+    made = rewrite(state, request.static, worth=WORTH, run=in_worker).program
     if made is not state:
         _validate(state, made, request.static)
     return made
+
+
+def in_worker(name: str, data: Json) -> Json:
+    """Do a job of the passes in the worker process. Raises worker.JobFailed if it was killed, and
+    BrokenInvariant if it raised something."""
+    from tensorc import worker
+
+    try:
+        return worker.run(name, data, SECONDS)
+    except worker.JobFailed as failed:
+        if failed.reason != "error":
+            raise
+        text = f"{name} failed: {failed.detail}\nThis is a bug in tensorc; please report it."
+        raise BrokenInvariant(text) from failed
 
 
 def _validate(source: Program, result: Program, extents: Mapping[str, int]) -> None:
@@ -114,10 +152,11 @@ def _lower(state: State, request: Request) -> State:
     from tensorc.runtime.arrays import unit_axis
 
     assert isinstance(state, Program)
-    units = {name: unit_axis(strides) for name, strides in request.strides.items()}
-    target = request.target
+    layouts = request.strides.items() if request.by_size else ()
+    units = {name: unit_axis(strides) for name, strides in layouts}
+    target, ordered = request.target, request.policy == "strict"
     widths = Widths(target.lanes, target.vectors, target.rows)
-    return lower(state, widths, units, target.machine, request.static)
+    return lower(state, widths, units, target.machine, request.static, ordered)
 
 
 def layouts(program: Program, request: Request) -> dict[str, Strides]:
@@ -139,24 +178,26 @@ def layouts(program: Program, request: Request) -> dict[str, Strides]:
 PIPELINE: tuple[Pass, ...] = (
     Pass("complex_parts", _complex_parts, "complex numbers as pairs of reals"),
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
-    Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it"),
+    Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it", True),
     Pass("lower", _lower, "one kernel of loops over tiles per equation"),
 )
 
 
-def run_passes(program: Program, request: Request) -> TileProgram:
-    """The program through every pass, verified after each.
+def run_passes(program: Program, request: Request, steps: list[Step] | None = None) -> TileProgram:
+    """The program through every pass, verified after each; what each pass did goes to `steps`.
 
     TENSORC_DUMP=dir writes the IR after each pass there, TENSORC_PRINT=pass,... prints it on
     stderr, TENSORC_STOP_AFTER=pass ends the process's work there.
     """
     from tensorc.ir.tile import TileProgram
 
-    state: State = program
+    state: State = program if request.checks else replace(program, checks=())
     request = replace(request, strides=layouts(program, request))
     _observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
-        state = step.run(state, request)
+        before, (state, killed) = state, _done(step, state, request)
+        if steps is not None:
+            steps.append(_step(step, before, state, killed))
         _observe(number, step.name, state)
         if faults := verify(state):
             raise BrokenInvariant(
@@ -165,6 +206,38 @@ def run_passes(program: Program, request: Request) -> TileProgram:
             )
     assert isinstance(state, TileProgram)
     return state
+
+
+def _done(step: Pass, state: State, request: Request) -> tuple[State, str]:
+    """The state after a pass, and why its solver was killed, or ""."""
+    from tensorc.worker import JobFailed
+
+    try:
+        return step.run(state, request), ""
+    except JobFailed as failed:
+        if not step.optional:
+            raise
+        _LOG.warning(
+            "%s: the solver was stopped (%s); the program stays as it is", step.name, failed
+        )
+        return state, str(failed)
+
+
+def _step(done: Pass, before: State, after: State, killed: str) -> Step:
+    from tensorc.explain.subject import Step
+
+    return Step(done.name, done.purpose, before, after, killed)
+
+
+def explained(program: Program, request: Request) -> Report:
+    """Compile once more, and say what every pass did and why the kernels are as they are."""
+    from tensorc.explain import Subject, report
+
+    steps: list[Step] = []
+    run_passes(program, request, steps)
+    machine, strides = request.target.machine, layouts(program, request)
+    sizes, numerics = request.static, (request.policy, request.deterministic)
+    return report(Subject(program, tuple(steps), machine, sizes, strides, *numerics))
 
 
 def verify(state: State) -> Sequence[str]:
@@ -231,7 +304,8 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
     if found is not None:
         return _loaded(found, levels)
     launch, code = levels.launch(), levels.code()
-    cache.store(key, cache.Stored(to_json(launch), code))
+    if not levels.killed:  # else the next process may find the right answer
+        cache.store(key, cache.Stored(to_json(launch), code))
     compact()
     return Compiled(program, launch, CpuKernel(code, launch.entries), levels)
 
@@ -265,14 +339,21 @@ class _Levels:
 
     def __init__(self, program: Program, request: Request) -> None:
         self.program, self.request = program, request
+        self._steps: list[Step] = []
         self._tiles: TileProgram | None = None
         self._module: Module | None = None
 
     @property
     def tiles(self) -> TileProgram:
         if self._tiles is None:
-            self._tiles = run_passes(self.program, self.request)
+            self._tiles = run_passes(self.program, self.request, self._steps)
         return self._tiles
+
+    @property
+    def killed(self) -> bool:
+        """Whether a solver was stopped by the clock or died: the kernel is right but not the
+        answer of the next compile."""
+        return any(step.killed for step in self._steps)
 
     @property
     def module(self) -> Module:
@@ -290,6 +371,22 @@ class _Levels:
     @property
     def llvm(self) -> str:
         return self.module.text
+
+    @property
+    def static(self) -> Mapping[str, int]:
+        return self.request.static
+
+    @property
+    def strides(self) -> Mapping[str, Strides]:
+        return self.request.strides
+
+    @property
+    def target(self) -> str:
+        return self.request.words
+
+    @property
+    def report(self) -> Report:
+        return explained(self.program, self.request)
 
     def launch(self) -> Launch:
         return Launch(self.module.entries, self.tiles.workspaces, self.tiles.extents)

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from tensorc.codegen.cuda import CudaModule
     from tensorc.codegen.emulator import Emulator
     from tensorc.compiler import Request
+    from tensorc.explain import Report
     from tensorc.prepare import Prepared
 
 Array = npt.NDArray[Any]
+CPU = ("native", "cpu")
 THREADS = 128  # lanes of a block
 # The architectures whose kernels can be emitted, by the machine file that describes them.
 MACHINES = {
@@ -34,10 +36,12 @@ _MODULES: dict[tuple[str, str], Any] = {}
 _MOST_MODULES = 256
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CudaLevels:
-    """A program lowered for an architecture: its level 2 and its CUDA C++."""
+    """A program lowered for an architecture: its level 2, its CUDA C++, and why they are so."""
 
+    program: Program
+    request: Request
     tiles: TileProgram
     module: CudaModule
 
@@ -46,16 +50,39 @@ class CudaLevels:
         """The CUDA C++."""
         return self.module.text
 
+    @property
+    def tile(self) -> str:
+        """The level-2 text."""
+        from tensorc.compiler import show
+
+        return show(self.tiles)
+
+    @property
+    def report(self) -> Report:
+        """Passes, kernels, costs, numerics and hints; made by compiling once more."""
+        from tensorc.compiler import explained
+
+        return explained(self.program, self.request)
+
+    def __repr__(self) -> str:
+        static = self.request.static
+        sizes = [f"{n}={static[n]}" if n in static else n for n in self.program.extent_of]
+        return f"<kernel {self.program.name}[{', '.join(sizes)}] for {self.request.words}>"
+
 
 def request(
-    arch: str, static: Mapping[str, int], strides: Mapping[str, Any], policy: str = "fast"
-) -> Request:
-    """What a kernel for `arch` is compiled for. Unavailable: an unknown architecture."""
-    from tensorc.compiler import Request, Target
+    arch: str, static: Mapping[str, int], strides: Mapping[str, Any], policy: str = "fast",
+    deterministic: bool = False, checks: bool = True,
+) -> Request:  # fmt: skip
+    """What a kernel for `arch` is compiled for; "native" and "cpu" are this machine. A
+    `deterministic` one fixes no sizes. Unavailable: an unknown architecture."""
+    from tensorc.compiler import Request, Target, cpu_target
 
-    if arch not in MACHINES:
-        raise Unavailable(f"{arch}: kernels are emitted for {', '.join(MACHINES)}")
-    return Request(Target(MACHINES[arch], THREADS), static, strides, policy)
+    if arch not in (*CPU, *MACHINES):
+        raise Unavailable(f"arch={arch!r}: there are {', '.join((*CPU, *MACHINES))}")
+    target = cpu_target() if arch in CPU else Target(MACHINES[arch], THREADS)
+    fixed = dict[str, int]() if deterministic else static
+    return Request(target, fixed, strides, policy, deterministic=deterministic, checks=checks)
 
 
 def levels(program: Program, wanted: Request) -> CudaLevels:
@@ -63,7 +90,7 @@ def levels(program: Program, wanted: Request) -> CudaLevels:
     from tensorc.compiler import run_passes
 
     tiles = run_passes(program, wanted)
-    return CudaLevels(tiles, of_tiles(tiles, wanted))
+    return CudaLevels(program, wanted, tiles, of_tiles(tiles, wanted))
 
 
 def of_tiles(tiles: TileProgram, wanted: Request) -> CudaModule:
@@ -89,7 +116,7 @@ def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
     from tensorc.ir.parts import part_names
     from tensorc.runtime.compiled import report, table_arrays
 
-    made = levels(call.program, request(arch, call.extents, call.strides, call.policy))
+    made = levels(call.program, _request(call, arch))
     outputs = [item.tensor.name for item in made.tiles.outputs]
     extents, fresh = _sizes(call, made.tiles)
     parts = part_names(call.program)
@@ -100,6 +127,10 @@ def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
     if failed:
         report(call.program, failed, call.arrays, call.extents)
     return _whole(results, parts, [item.tensor for item in call.program.outputs])
+
+
+def _request(call: Prepared, arch: str) -> Request:
+    return request(arch, call.extents, call.strides, call.policy, call.deterministic, call.checks)
 
 
 def _in_parts(

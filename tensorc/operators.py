@@ -15,21 +15,22 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from operator import index as index_of
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, overload
 
-from tensorc.errors import NotationError, NotationWarning, Unavailable
+from tensorc.errors import NotationError, NotationWarning
 from tensorc.ir.source import Source
 from tensorc.lang.spot import Spot, here, is_ours, raised
 from tensorc.lang.value import Value
 
 if TYPE_CHECKING:
     from tensorc.calls import Calls
+    from tensorc.emulated import CudaLevels
     from tensorc.ir.tensor import Program
     from tensorc.lang.surface import Operator
     from tensorc.runtime.compiled import Compiled
 
 Function = Callable[..., object]
-OPTIONS = ("policy", "arch", "specialize", "sizes")  # of `Op.on`
+OPTIONS = ("policy", "arch", "specialize", "sizes", "deterministic", "check")  # of `Op.on`
 
 
 class Once:
@@ -127,9 +128,9 @@ class Op:
     def on(self, device: str, **options: object) -> Op:
         """The same operator on another device: "cpu", "emulator" or "interpreter".
 
-        Options: `policy="strict"`, `specialize=False` and `sizes` (see `prepare.prepare`), and for
-        the emulator `arch="sm_80"`, "sm_90a", ... Raises TypeError for another option, ValueError
-        for another policy.
+        Options: `policy="strict"`, `deterministic=True`, `specialize=False`, `check="data-off"` and
+        `sizes` (see `prepare.prepare`), and for the emulator `arch="sm_80"`, "sm_90a", ... Raises
+        TypeError for another option, ValueError for another value.
         """
         for name, value in options.items():
             _known_option(name, value)
@@ -140,27 +141,49 @@ class Op:
         """The same operator, writing its outputs into these arrays."""
         return Op(self.name, self._made, self.function, self._device, outputs, self._options)
 
+    @overload
     def compile(
-        self, arch: str = "native", sizes: Mapping[str, int] | None = None, policy: str = "fast"
-    ) -> Compiled:
+        self, arch: Literal["native", "cpu"] = "native", sizes: Mapping[str, int] | None = None,
+        policy: str = "fast", deterministic: bool = False, check: str = "all",
+    ) -> Compiled: ...  # fmt: skip
+
+    @overload
+    def compile(
+        self, arch: str, sizes: Mapping[str, int] | None = None, policy: str = "fast",
+        deterministic: bool = False, check: str = "all",
+    ) -> Compiled | CudaLevels: ...  # fmt: skip
+
+    def compile(
+        self, arch: str = "native", sizes: Mapping[str, int] | None = None, policy: str = "fast",
+        deterministic: bool = False, check: str = "all",
+    ) -> Compiled | CudaLevels:  # fmt: skip
         """The compiled kernel; extents in `sizes` are fixed in it, the others are arguments of it.
 
-        `arch`: "native" or "cpu". `policy`: "fast" or "strict". Raises NotationError for the
-        program, ValueError for an index that it does not have, an extent that is not an integer of
-        at least 0 or another policy, Unavailable for other machines.
-        """
-        from tensorc.compiler import Request, compile_cpu, cpu_target
+        `arch`: "native" or "cpu" for a kernel to call; "sm_80", "sm_90a", ... for one to read: its
+        `source`, `tile` text and `report`. `policy`: "fast" or "strict". `deterministic` and
+        `check`: see `prepare.prepare`; a deterministic kernel serves all sizes.
 
-        if arch not in ("native", "cpu"):
-            raise Unavailable(f"arch={arch!r}: this version compiles for native and cpu")
+        Raises NotationError for the program, ValueError for an index that it does not have, an
+        extent that is not an integer of at least 0 or another policy, Unavailable for other
+        machines.
+        """
+        from tensorc import emulated
+        from tensorc.compiler import compile_cpu
+
         program, static = self.program, dict(sizes or {})
         unknown = [name for name in static if name not in program.extent_of]
         if unknown:
             raise ValueError(f"sizes: {self.name} has no index {unknown[0]}")
         for index, size in static.items():
             static[index] = _extent(index, size)
-        _known_option("policy", policy)
-        return compile_cpu(program, Request(cpu_target(), static, policy=policy))
+        options = {"policy": policy, "deterministic": deterministic, "check": check}
+        for name, value in options.items():
+            _known_option(name, value)
+        checks = check != "data-off"
+        wanted = emulated.request(arch, static, {}, policy, deterministic, checks)
+        if arch in emulated.CPU:
+            return compile_cpu(program, wanted)
+        return emulated.levels(program, wanted)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._attribute = name
@@ -193,8 +216,11 @@ def _known_option(name: str, value: object) -> None:
     if name not in OPTIONS:
         *most, last = OPTIONS
         raise TypeError(f"{name} is no option; there are {', '.join(most)} and {last}")
-    if name == "policy" and value not in ("fast", "strict"):
-        raise ValueError(f"policy={value!r}: there are fast and strict")
+    values = {"policy": ("fast", "strict"), "check": ("all", "data-off")}.get(name)
+    if values is not None and value not in values:
+        raise ValueError(f"{name}={value!r}: there are {' and '.join(values)}")
+    if name in ("specialize", "deterministic") and not isinstance(value, bool):
+        raise ValueError(f"{name}={value!r}: there are True and False")
 
 
 def _extent(index: str, size: object) -> int:

@@ -30,10 +30,12 @@ class Prepared:
     strides: Mapping[str, Strides]
     policy: str
     specialize: bool = True
+    deterministic: bool = False
+    checks: bool = True
 
     def compiled(self) -> Compiled:
         """The CPU kernel for these sizes and layouts, compiled once in a process."""
-        return _kernel(self.program, self.extents, self.strides, self.policy, self.specialize)
+        return _kernel(self)
 
 
 def prepare(
@@ -42,12 +44,17 @@ def prepare(
     sizes: Mapping[str, int] | None = None,
     policy: str = "fast",
     specialize: bool = True,
+    deterministic: bool = False,
+    check: str = "all",
 ) -> Prepared:
     """Check arrays and sizes against the program.
 
     `given`: arrays or scalars by parameter name. `sizes`: extents and `const` integers that no
     array fixes. `specialize`: fix the first sizes in the kernel (see `runtime.kernels`); without
-    it, one kernel serves all sizes from the first call on. Raises ArgumentError with every fault.
+    it, one kernel serves all sizes from the first call on. `deterministic`: an element of a float
+    result depends on the elements it is made of and on no other extent or layout; implies
+    `specialize=False`. `check="data-off"`: subscripts that hold data are in range, the caller
+    says. Raises ArgumentError with every fault.
     """
     from tensorc.ir.sizes import bind, check_intermediates
     from tensorc.runtime.arrays import arguments, stride_class
@@ -58,7 +65,9 @@ def prepare(
     check_intermediates(program, extents)  # every named intermediate is a buffer of its own
     classes = {name: stride_class(array) for name, array in arrays.items()}
     strides = {name: item for name, item in classes.items() if item is not None}
-    return Prepared(program, arrays, extents, strides, policy, specialize)
+    return Prepared(
+        program, arrays, extents, strides, policy, specialize, deterministic, check != "data-off"
+    )
 
 
 def run_prepared(
@@ -110,15 +119,21 @@ def interpreted(
     }
 
 
-def _kernel(
-    program: Program, extents: Mapping[str, int], strides: Mapping[str, Strides], policy: str,
-    specialize: bool,
-) -> Compiled:  # fmt: skip
+def _kernel(call: Prepared) -> Compiled:
     """The kernel for these sizes and layouts, compiled once in a process."""
+    program, strides = call.program, call.strides
     kernels: Kernels = vars(program).setdefault("_kernels", Kernels(program.name))
 
     def compiled(static: Mapping[str, int]) -> Compiled:
-        return compile_cpu(program, Request(cpu_target(), static, strides, policy))
+        return compile_cpu(program, _request(call, static))
 
-    layout = (tuple(sorted(strides.items())), policy)
-    return kernels.get(extents if specialize else {}, layout, compiled)
+    layout = (tuple(sorted(strides.items())), call.policy, call.deterministic, call.checks)
+    specialize = call.specialize and not call.deterministic
+    return kernels.get(call.extents if specialize else {}, layout, compiled)
+
+
+def _request(call: Prepared, static: Mapping[str, int]) -> Request:
+    return Request(
+        cpu_target(), static, call.strides, call.policy,
+        deterministic=call.deterministic, checks=call.checks,
+    )  # fmt: skip

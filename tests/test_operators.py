@@ -94,8 +94,11 @@ def test_compiling_fixes_the_sizes_that_are_given() -> None:
     assert kernel.llvm.startswith("; ") or "define" in kernel.llvm
     with pytest.raises(ValueError, match="no index n"):
         twice.compile(sizes={"n": 4})
-    with pytest.raises(tc.Unavailable, match="sm_90a"):
-        twice.compile(arch="sm_90a")
+    with pytest.raises(tc.Unavailable, match="arch='sm_70': there are native, cpu, sm_80"):
+        twice.compile(arch="sm_70")
+    made = twice.compile(arch="sm_90a")
+    assert "TC_KERNEL" in made.source and repr(made).endswith("for sm_90a, fast>")
+    assert "numerics" in str(made.report) and "kernel y" in made.tile
 
 
 def test_an_intermediate_over_the_limit_is_refused_before_anything_runs() -> None:
@@ -138,3 +141,17 @@ def test_a_complex_scalar_does_not_lose_its_imaginary_part() -> None:
     with pytest.raises(tc.ArgumentError) as caught:
         scaled(X, 3j)
     assert (caught.value.code, caught.value.found) == ("E211", "complex128")
+
+
+def test_callers_may_guarantee_the_ranges_of_data() -> None:
+    op = tc.loads("op f(x: f32[n], i: i32[m]) -> y: f32[m]\n  y[m] = x[i[m]]\n").f
+    x, i = np.arange(5, dtype=np.float32), np.array([4, 0], np.int32)
+    trusted = op.on("cpu", check="data-off")
+    np.testing.assert_array_equal(trusted(x, i), [4, 0])
+    checked, unchecked = op.compile(), op.compile(check="data-off")
+    assert "check 1" in checked.tile and "check" not in unchecked.tile
+    np.testing.assert_array_equal(unchecked(x, i), [4, 0])
+    with pytest.raises(tc.OutOfRange):
+        checked(x, i + 1)
+    with pytest.raises(ValueError, match="check='off': there are all and data-off"):
+        op.on("cpu", check="off")

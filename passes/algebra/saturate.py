@@ -15,13 +15,14 @@ from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.tensor import Apply, Program, Read, Reduce
 from tensorc.passes.algebra.decode import Lost, decode
-from tensorc.passes.algebra.egraph import EngineFailed, Graph, Limits, saturate
+from tensorc.passes.algebra.egraph import EngineFailed, Graph, Limits
 from tensorc.passes.algebra.encode import Encoded, encode
 from tensorc.passes.algebra.exponentials import EXPONENTIALS
-from tensorc.passes.algebra.extract import Extracted, extract
+from tensorc.passes.algebra.extract import Extracted
 from tensorc.passes.algebra.renaming import Unsuitable
 from tensorc.passes.algebra.rule import Rule, text_of
 from tensorc.passes.algebra.terms import Call, Fold, Gather, Mul, Term
+from tensorc.passes.jobs import Run, here, saturated
 
 MOST_NODES = 600  # terms of a program that is rewritten as a whole
 
@@ -44,13 +45,15 @@ def rewrite(
     rules: Sequence[Rule] | None = None,
     limits: Limits | None = None,
     worth: float = 1.0,
+    run: Run = here,
 ) -> Rewritten:
     """The cheapest form of a canonical program that `rules` (by default those of `fast`, where one
     might apply) reach.
 
     `extents`: the extents and `const` integers of this compile, by name; forms are compared at
     these sizes and are right at all others where no extent is 0. `worth`: the result has to cost
-    less than this part of the source as written, else the source stays.
+    less than this part of the source as written, else the source stays. `run` does the solvers'
+    work, here or in another process; what it raises passes through.
     """
     if rules is None and not worth_encoding(program):
         return Rewritten(program)
@@ -62,7 +65,7 @@ def rewrite(
         return Rewritten(program, f"not rewritten: {reason}")
     if 0 in sizes.values():
         return Rewritten(program, "not rewritten: an extent is 0")
-    return _rewritten(encoded, sizes, rules, limits or Limits(), worth)
+    return _rewritten(encoded, sizes, rules, limits or Limits(), worth, run)
 
 
 _KINDS = ("extent", "parameter")
@@ -74,6 +77,7 @@ def _rewritten(
     rules: Sequence[Rule] | None,
     limits: Limits,
     worth: float,
+    run: Run,
 ) -> Rewritten:
     from tensorc.passes.algebra.rules import FAST
 
@@ -84,8 +88,7 @@ def _rewritten(
         return Rewritten(program, f"not rewritten: more than {MOST_NODES} terms")
     table = text_of(FAST if rules is None else rules)
     try:
-        graph = saturate(roots, encoded.facts(), table, limits)
-        found = extract(graph, sizes)
+        graph, found = saturated(roots, encoded.facts(), table, limits, sizes, run)
     except (EngineFailed, ImportError) as reason:
         return Rewritten(program, f"not rewritten: {reason}")
     if found.cost >= worth * found.source:

@@ -83,14 +83,16 @@ class Widths:
 
 
 def lower(
-    program: Program, widths: Widths, units: Units, machine: str, static: Mapping[str, int]
-) -> TileProgram:
+    program: Program, widths: Widths, units: Units, machine: str, static: Mapping[str, int],
+    ordered: bool = False,
+) -> TileProgram:  # fmt: skip
     """Lower a canonical program. `units`: the unit-stride axis of tensors that are not row-major;
-    `machine`: the machine file; `static`: extents known now, so that blocks are not too large."""
+    `machine`: the machine file; `static`: extents known now, so that blocks are not too large;
+    `ordered`: float sums and products run in ascending order, the last index fastest."""
     outputs = {item.tensor.name for item in program.outputs}
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
-        _Lowering(program, widths, units, changed, static, MACHINES[machine]).kernel(item)
+        _Lowering(program, widths, units, changed, static, MACHINES[machine], ordered).kernel(item)
         for item in program.equations
     )
     workspaces = tuple(item.tensor for item in program.equations if item.tensor.name not in outputs)
@@ -120,9 +122,10 @@ class _Lowering:
 
     def __init__(
         self, program: Program, widths: Widths, units: Units, changed: dict[Read, set[Read]],
-        static: Mapping[str, int], machine: Machine,
+        static: Mapping[str, int], machine: Machine, ordered: bool,
     ) -> None:  # fmt: skip
         self.changed, self.widths, self.static = changed, widths, static
+        self.ordered = ordered
         self.plain, self.threads = Use(machine.plain), machine.plain == "simt"
         self.lanes, self.units, self.extents = widths.lanes, units, program.extent_of
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
@@ -133,7 +136,8 @@ class _Lowering:
         body = equation.body.arg if isinstance(equation.body, Round) else equation.body
         subscripts = tuple(Position(index) for index in equation.indices)
         element = Read(equation.tensor, subscripts)
-        inner = [i for item in postorder([body]) if isinstance(item, Reduce) for i in item.indices]
+        reduces = [item for item in postorder([body]) if isinstance(item, Reduce)]
+        inner = [i for item in reduces if not self.in_order(item) for i in item.indices]
         lane = lanes_of(equation.indices, inner, body, element, self.units)
         rows = rows_of(equation.indices, lane, body) if self.widths.rows > 1 else None
         blocks = self.blocks(lane, rows, body)
@@ -247,7 +251,7 @@ class _Lowering:
         outer = [s for s in self.scopes if s.index in free and s.lanes > 1]
         rows = [s.index for s in outer if s.index and not _in_lanes(s.lanes)]
         along = [s.index for s in outer if s.index and _in_lanes(s.lanes)]
-        lane = None if along else reduction_lanes(item, self.units)
+        lane = None if along or self.in_order(item) else reduction_lanes(item, self.units)
         order = [i for i in item.indices if i != lane] + ([lane] if lane else [])
         axes = (*rows, *along, *_optional(lane))
         dtype = accumulator(item.reducer, value_type(item.body), item.dtype)
@@ -260,6 +264,10 @@ class _Lowering:
         total = self.tile(str(item.reducer), tuple(rows), dtype)
         self.emit(Let(total, item.reducer, (lane,), _value(tile), None, None, self.plain, ()))
         return _value(total)
+
+    def in_order(self, item: Reduce) -> bool:
+        """Whether this reduction must run element by element."""
+        return self.ordered and item.reducer in (SUM, PROD) and value_type(item).floating
 
     def carry(
         self, item: Reduce, where: Expr | None, order: list[str], lane: str | None, tile: Tile,

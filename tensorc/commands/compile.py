@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import click
 
 from tensorc.commands.options import (
     choose,
     read_programs,
     sizes,
+    static,
     with_file,
+    with_numerics,
     with_sizes,
     write_output,
 )
 from tensorc.compiler import Request
-from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import Program
 
 LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda")
@@ -26,31 +25,31 @@ LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda")
 @with_sizes
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
-@click.option("--policy", type=click.Choice(["fast", "strict"]), default="fast", show_default=True)
+@with_numerics
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
 def command(
     file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
-    output: str, force: bool,
+    deterministic: bool,     output: str, force: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
     Extents given with --size are fixed in the kernel; the others are arguments of it.
     """
     from tensorc import emulated
-    from tensorc.compiler import cpu_target, show
+    from tensorc.compiler import show
 
     program = choose(read_programs(file), name, file)
     if emit == "tensor":
         write_output(output, show(program).encode(), force)
         return 0
-    static = _static(program.extent_of, sizes(size))
-    if arch in ("native", "cpu"):
+    wanted = emulated.request(arch, static(program, sizes(size)), {}, policy, deterministic)
+    if arch in emulated.CPU:
         if emit == "cuda":
             raise click.UsageError("--emit cuda needs --arch, such as sm_80 or sm_90a")
-        data = _for_cpu(program, Request(cpu_target(), static, policy=policy), emit)
+        data = _for_cpu(program, wanted, emit)
     else:
-        data = _for_gpu(program, emulated.request(arch, static, {}, policy), emit)
+        data = _for_gpu(program, wanted, emit)
     write_output(output, data, force)
     return 0
 
@@ -63,16 +62,6 @@ def _for_gpu(program: Program, request: Request, emit: str) -> bytes:
         raise click.UsageError(f"--emit {emit} is for the CPU; a GPU has tensor, tile and cuda")
     made = levels(program, request)
     return (show(made.tiles) if emit == "tile" else made.source).encode()
-
-
-def _static(extents: Mapping[str, Polynomial], given: dict[str, int]) -> dict[str, int]:
-    unknown = sorted(set(given) - set(extents))
-    if unknown:
-        raise click.UsageError(f"--size {unknown[0]}: the operator has no index of that name")
-    for name, value in given.items():
-        if value < 0:
-            raise click.UsageError(f"--size {name}={value}: an extent is at least 0")
-    return given
 
 
 def _for_cpu(program: Program, request: Request, emit: str) -> bytes:

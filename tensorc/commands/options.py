@@ -63,6 +63,17 @@ def sizes(values: Sequence[str], option: str = "--size") -> dict[str, int]:
     return found
 
 
+def static(program: Program, given: dict[str, int]) -> dict[str, int]:
+    """The extents that --size fixes in a kernel; UsageError for another name or a negative one."""
+    unknown = sorted(set(given) - set(program.extent_of))
+    if unknown:
+        raise click.UsageError(f"--size {unknown[0]}: {program.name} has no index of that name")
+    for name, value in given.items():
+        if value < 0:
+            raise click.UsageError(f"--size {name}={value}: an extent is at least 0")
+    return given
+
+
 def print_json(schema: str, fields: Mapping[str, object]) -> None:
     """One JSON object with its schema's name, on stdout."""
     json.dump({"schema": f"tensorc-{schema}-1", **fields}, sys.stdout, indent=2, default=str)
@@ -113,6 +124,19 @@ def with_sizes(function: F) -> F:
     return click.option(
         "--size", "size", multiple=True, metavar="NAME=N", help="Extent of an index; repeatable."
     )(function)
+
+
+def with_numerics(function: F) -> F:
+    """--policy and --deterministic."""
+    function = click.option(
+        "--deterministic",
+        is_flag=True,
+        help="Float results that do not depend on other extents or on layouts.",
+    )(function)
+    return click.option(
+        "--policy", type=click.Choice(["fast", "strict"]), default="fast", show_default=True,
+        help="Numerics: see docs/numerics.md.",
+    )(function)  # fmt: skip
 
 
 def with_json(function: F) -> F:

@@ -20,6 +20,7 @@ from tensorc.commands.options import (
     sizes,
     with_file,
     with_json,
+    with_numerics,
     with_sizes,
 )
 from tensorc.ir.accept import Verdict
@@ -43,14 +44,15 @@ MANIFEST = "tensorc-run.json"
     show_default=True,
 )
 @click.option("--arch", default="sm_90a", show_default=True, help="What the emulator is.")
-@click.option("--policy", type=click.Choice(["fast", "strict"]), default="fast")
+@with_numerics
 @click.option("--check", "checked", is_flag=True, help="Compare with the interpreter.")
 @click.option("-o", "folder", help="Folder for the outputs, one .npy each.")
 @click.option("--force", is_flag=True, help="Overwrite files that tensorc did not make.")
 @with_json
 def command(
     file: str, name: str | None, size: tuple[str, ...], inputs: tuple[str, ...],
-    use_random: bool, seed: int, device: str, arch: str, policy: str, checked: bool,
+    use_random: bool, seed: int, device: str, arch: str, policy: str,
+    deterministic: bool, checked: bool,
     folder: str | None, force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run an operator of FILE on .npy files (--in) or random data (--random)."""
@@ -63,7 +65,7 @@ def command(
     if use_random:
         arrays = {**drawn(program, arrays, given, seed), **arrays}
     start = time.perf_counter()
-    call = prepare(program, arrays, given, policy)
+    call = prepare(program, arrays, given, policy, deterministic=deterministic)
     outputs = run(call, device, arch)
     seconds = time.perf_counter() - start
     if folder is not None:

@@ -20,12 +20,12 @@ COLUMNS = range(8, 257, 8)
 TMA = Instruction(
     "tma", Slot("d", (), STORAGE, (Place("shared"),)), None, COPIED,
     (Slot("s", (), STORAGE, (Place("global"),)),), (), _COPY,
-    "tc_tma_load_{rank}d({d}, {map}, {barrier}, {coordinates});", fill=ZERO,
+    "tc_tma_load_{rank}d({d}, {map}, {barrier}, {coordinates});", fill=ZERO, boxes=True,
 )  # fmt: skip
 TMA_STORE = Instruction(
     "tma.store", Slot("d", (), STORAGE, (Place("global"),)), None, COPIED,
     (Slot("s", (), STORAGE, (Place("shared"),)),), (), _COPY,
-    "tc_tma_store_{rank}d({map}, {s}, {coordinates});", stores=True,
+    "tc_tma_store_{rank}d({map}, {s}, {coordinates});", stores=True, boxes=True,
 )  # fmt: skip
 
 

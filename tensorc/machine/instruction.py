@@ -77,6 +77,7 @@ class Instruction(Node):
     pointwise or reducing, computed by the machine's threads or vectors. `op`: what it reduces by,
     always onto the result (`in_place`: in its own storage). `fill`: what it delivers beyond the
     bounds of a tensor. `stores`: it does a `Store`; its result is a tensor in memory.
+    `boxes`: it copies boxes, of which each dimension follows one index.
     `text`: with holes named as the operands, {type}, and what the emitter fills in; "": the emitter
     writes the body function by function.
     """
@@ -92,6 +93,7 @@ class Instruction(Node):
     in_place: bool = False
     fill: Literal | None = None
     stores: bool = False
+    boxes: bool = False
 
     def __str__(self) -> str:
         return equation(self)

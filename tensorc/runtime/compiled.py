@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
-from tensorc.ir.launch import Launch
+from tensorc.ir.launch import Launch, Strides
 from tensorc.ir.parts import part_names
 from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.tensor import Program, Tensor
@@ -46,10 +46,33 @@ class Levels(Protocol):
         """LLVM IR."""
         ...
 
+    @property
+    def static(self) -> Mapping[str, int]:
+        """The extents fixed in the kernel."""
+        ...
 
-@dataclass(frozen=True)
+    @property
+    def strides(self) -> Mapping[str, Strides]:
+        """The layouts of parameters that are not row-major."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The machine and the numerics policy, in words."""
+        ...
+
+    @property
+    def report(self) -> object:
+        """Why the kernel is as it is; `str()` prints it."""
+        ...
+
+
+@dataclass(frozen=True, repr=False)
 class Compiled:
-    """A program compiled for the CPU, and its levels for those who want to read them."""
+    """A program compiled for the CPU, and its levels for those who want to read them.
+
+    `kernel(Q, K, V)` runs it; `kernel.source` is its code, `kernel.report` says why it is so.
+    """
 
     program: Program
     launch: Launch
@@ -72,6 +95,48 @@ class Compiled:
     def llvm(self) -> str:
         """The LLVM IR."""
         return self.levels.llvm
+
+    @property
+    def source(self) -> str:
+        """The code that was compiled: LLVM IR."""
+        return self.llvm
+
+    @property
+    def report(self) -> object:
+        """Passes, kernels, costs, numerics and hints; made by compiling once more."""
+        return self.levels.report
+
+    def __repr__(self) -> str:
+        static = self.levels.static
+        sizes = [f"{n}={static[n]}" if n in static else n for n in self.program.extent_of]
+        return f"<kernel {self.program.name}[{', '.join(sizes)}] for {self.levels.target}>"
+
+    def __call__(self, *operands: object, **named: object) -> Any:
+        """The outputs for these arrays, in their library: one, or a tuple of several, hence Any.
+
+        An array whose layout is not what was compiled for is copied first. Raises ArgumentError
+        for arrays that do not fit the program or the sizes fixed in the kernel, TypeError for
+        operands that are missing, unknown or given twice.
+        """
+        from tensorc.ir.sizes import bind
+        from tensorc.runtime.arrays import arguments
+        from tensorc.runtime.interop import giving_back
+        from tensorc.runtime.operands import by_name
+
+        arrays = arguments(self.program, by_name(self.program, operands, named))
+        shapes = {name: array.shape for name, array in arrays.items()}
+        fixed = {**const_values(self.program, arrays), **self.levels.static}
+        extents = bind(self.program, shapes, fixed)
+        found = self.run({n: self._laid_out(n, array) for n, array in arrays.items()}, extents)
+        back = giving_back((*operands, *named.values()))
+        first, *others = (back(array) for array in found.values())
+        return (first, *others) if others else first
+
+    def _laid_out(self, name: str, array: Array) -> Array:
+        """The array, or a row-major copy, unless the kernel is for other layouts of it."""
+        if name in self.levels.strides or array.flags.c_contiguous:
+            return array
+        return array.copy(order="C")
 
     def every_extent(self, extents: Mapping[str, int]) -> dict[str, int]:
         """The extents of the program's indices, and of those that passes have added."""

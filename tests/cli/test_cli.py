@@ -170,3 +170,16 @@ def test_fuzz_run_and_rerun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "pass" in capsys.readouterr().out
     (folder / "case.json").write_text("{}")
     assert run("fuzz", "rerun", str(folder)) == 2
+
+
+def test_explain_a_program(gemv: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", gemv, "--size", "m=10,k=100") == 0
+    text = capsys.readouterr().out
+    assert text.startswith("gemv for ") and "\nkernels\n" in text and "\ncosts\n" in text
+    assert run("explain", gemv, "--arch", "sm_80", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "tensorc-explain-1"
+    assert data["operators"][0]["kernels"][0]["reads"] == ["a", "x"]
+    assert run("explain", gemv, "--size", "z=3") == 2
+    assert run("explain", "TC-E215", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["code"] == "E215"

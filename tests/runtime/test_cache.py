@@ -419,23 +419,24 @@ while os.getppid() == parent:
 """
 
 
-def writers(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def writers(folder: Path, rounds: int) -> Iterator[subprocess.Popen[str]]:
     """Two processes at a time that write the same five entries, one after another killed."""
     running = [python(WRITE, folder) for _ in range(2)]
-    while True:
+    for _ in range(rounds):
         oldest = running.pop(0)
         assert oldest.stdout is not None and oldest.stdout.readline() == "ready\n"
         yield oldest
         running.append(python(WRITE, folder))
+    for process in running:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.filterwarnings("error::tensorc.CacheWarning")
 def test_writers_killed_at_any_moment(folder: Path) -> None:
     rounds = 200 if os.environ.get("TENSORC_PROFILE") == "campaign" else 20
     draw = np.random.default_rng(5)
-    alive = writers(folder)
-    for _ in range(rounds):
-        process = next(alive)
+    for process in writers(folder, rounds):
         time.sleep(float(draw.uniform(0, 0.02)))
         process.kill()
         out, _ = process.communicate()
@@ -443,7 +444,6 @@ def test_writers_killed_at_any_moment(folder: Path) -> None:
         for n in range(5):
             found = cache.load({"n": n})  # a bad read would be a warning, hence an error
             assert found is None or found.code == bytes([n]) * 300_000
-    next(alive).kill()
     for item in cache_upkeep.files(folder):
         assert cache.examine(item.path)[1] == ""
     assert not (folder / "bad").exists()

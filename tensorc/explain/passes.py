@@ -1,0 +1,43 @@
+"""The section on passes: what each one changed."""
+
+from __future__ import annotations
+
+from difflib import ndiff
+
+from tensorc.explain.subject import Section, Step, Subject, text
+from tensorc.ir.strict_json import Json
+from tensorc.ir.tile import TileProgram
+
+MOST_LINES = 40  # of one pass; TENSORC_DUMP writes all
+
+
+def passes(subject: Subject) -> Section:
+    """Every pass in order, with the lines of the program that it took away and those it wrote."""
+    lines: list[str] = []
+    data: list[Json] = []
+    for step in subject.steps:
+        changed = changes(step)
+        lines.append(f"{step.name}: {_summary(step)}")
+        shown = changed[:MOST_LINES]
+        lines += [f"  {line}" for line in shown]
+        if len(changed) > len(shown):
+            lines.append(f"  {len(changed) - len(shown)} more lines; TENSORC_DUMP=DIR writes all")
+        data.append({"pass": step.name, "purpose": step.purpose, "changed": changed})
+    return Section("passes", tuple(lines), data)
+
+
+def _summary(step: Step) -> str:
+    if step.killed:
+        return f"changes nothing: its solver was stopped ({step.killed})"
+    if isinstance(step.after, TileProgram):
+        count = len(step.after.kernels)
+        return f"{count} kernel{'s' * (count != 1)}"
+    return step.purpose if text(step.before) != text(step.after) else "changes nothing here"
+
+
+def changes(step: Step) -> list[str]:
+    """The lines of a level-1 program that differ, marked - and +; none for a pass that lowers."""
+    if isinstance(step.after, TileProgram):
+        return []
+    before, after = (text(state).splitlines() for state in (step.before, step.after))
+    return [line[:2] + line[2:].strip() for line in ndiff(before, after) if line[0] in "-+"]

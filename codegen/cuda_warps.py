@@ -303,7 +303,7 @@ class Warps:
             for line in copies.fill(self.scope, part, self.scope.region(part.tile)):
                 yield "  " + line
         yield "};"
-        if self.used:
+        if self.used or len(self.open) > 1:  # its slots may still be read
             yield "tc_syncthreads();"
         yield f"// prologue: put tiles 0 .. {depth - 2}" if depth > 2 else "// prologue: put tile 0"
         yield "#pragma unroll 1"

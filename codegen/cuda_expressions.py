@@ -52,6 +52,7 @@ class Expressions:
         self.parameters, self.checks = parameters, checks
         self.functions = {**FUNCTIONS, **FAST} if fast else FUNCTIONS
         self.base = parameters.base
+        parameters.opaque = lambda expr: self.value(expr, I64)
         self.position: dict[str, str] = {}  # of indices that run along threads
         self.inside: dict[str, str] = {}
         self.tiles: dict[str, str] = {}

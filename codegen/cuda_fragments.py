@@ -34,6 +34,8 @@ class Blocks:
 def groups(tile: Tile) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The axes of a frame's rows and columns that the tile has."""
     match tile.layout:
+        case _ if not tile.axes:
+            return (), ()
         case Frame(_, rows, columns):
             kept = set(tile.axes)
             return tuple(a for a in rows if a in kept), tuple(a for a in columns if a in kept)

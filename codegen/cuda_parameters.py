@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import cast
 
 from tensorc.codegen.cuda_functions import stored_type, widened
 from tensorc.ir.launch import Slot, Strides
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
-from tensorc.ir.tensor import Tensor
+from tensorc.ir.tensor import Expr, Tensor
 from tensorc.ir.tile import Kernel, TileProgram
 
 # What a name of the user's may not be in C++: keywords, and what the emitted text calls its own.
@@ -66,6 +67,10 @@ class Names:
         return name
 
 
+def _unknown(expr: Expr) -> str:
+    raise AssertionError("nothing says how expressions are written")
+
+
 class Parameters:
     """The parameters of one kernel, each made when its text is first wanted."""
 
@@ -76,6 +81,7 @@ class Parameters:
         self.names, self.static, self.strides = names, static, strides
         self.slots: dict[Slot, str] = {}
         self.base: dict[str, str] = {}  # of indices that a block or a loop binds
+        self.opaque: Callable[[Expr], str] = _unknown  # a number that a bound reads from data
         self._tensors: dict[str, Tensor] = {}
         self._extents = program.extent_of
         self._written = {tensor.name for tensor in kernel.writes}
@@ -161,5 +167,5 @@ class Parameters:
                 for arg in args[1:]:
                     total = f"tcs_{which}((i64){total}, (i64){self.polynomial(arg)})"
                 return total
-            case Opaque():
-                raise NotImplementedError("bounds that read data are not emitted yet")
+            case Opaque(expr):
+                return f"(i64)({self.opaque(cast(Expr, expr))})"

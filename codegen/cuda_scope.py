@@ -16,7 +16,7 @@ from tensorc.ir.placement import Placement
 from tensorc.ir.polynomial import Polynomial, extent
 from tensorc.ir.tensor import Expr, Position, Read, Tensor, free_indices
 from tensorc.ir.tile import Kernel, Tile, TileProgram
-from tensorc.ir.walk_tile import tiles
+from tensorc.ir.walk_tile import tiles, whole
 from tensorc.machine.arrange import Shared, arrange
 
 
@@ -33,11 +33,12 @@ class Scope:
         self.e = Expressions(self.parameters, check_numbers(program), fast)
         self.tiles = tiles(kernel)
         self.shared: Shared = arrange(kernel, placement.depth)
-        self.block: dict[str, int] = {}  # lanes of indices that the grid or an open loop binds
+        self.block = whole(kernel)  # lanes of indices; a block's where the grid or a loop binds it
         self.variables: dict[str, str] = {}  # of register tiles
         self.heads: dict[str, str] = {}  # declarations at the kernel's start, by name
         self.aligned: dict[str, str] = {}  # what 16-byte copies to shared memory rest on, by tensor
         self._positions: dict[str, str] = {}
+        self._scratch = 0
 
     @property
     def threads(self) -> int:
@@ -58,6 +59,16 @@ class Scope:
         if where.loop is None:
             return str(where.offset)
         return f"slot + {where.offset}" if where.offset else "slot"
+
+    def scratch(self, bytes_: int) -> int:
+        """The offset of memory in which warps leave something for each other for a moment."""
+        self._scratch = max(self._scratch, bytes_)
+        return self.shared.bytes
+
+    @property
+    def memory(self) -> int:
+        """Bytes of shared memory."""
+        return self.shared.bytes + self._scratch
 
     def start(self, tile: Tile) -> str:
         """The offset of a shared tile from the start of shared memory, or of its slot."""

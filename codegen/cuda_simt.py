@@ -3,9 +3,12 @@ or columns, and operands made in registers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from tensorc.codegen.cuda_fragments import (
+    COLUMNS,
+    ROWS,
     Blocks,
     blocks,
     column,
@@ -62,6 +65,25 @@ class Frames:
         if self.columns:
             at = column(self.blocks, scope.placement)
             self.lanes |= positions(self.columns, self.sizes, at)
+
+    def add(self, axes: Sequence[str]) -> None:
+        """Lanes for axes that no tile of the statement has: columns, or rows beside columns."""
+        missing = tuple(axis for axis in axes if axis not in self.lanes)
+        if not missing:
+            return
+        self.sizes |= {axis: self.scope.block[axis] for axis in missing}
+        count = math.prod(self.sizes[axis] for axis in missing)
+        placement = self.scope.placement
+        if not self.columns and count % (COLUMNS * placement.columns) == 0:
+            self.columns = missing
+            self.blocks = Blocks(self.blocks.rows, count // (COLUMNS * placement.columns))
+            self.lanes |= positions(missing, self.sizes, column(self.blocks, placement))
+        elif not self.rows and count % (ROWS * placement.rows) == 0:
+            self.rows = missing
+            self.blocks = Blocks(count // (ROWS * placement.rows), self.blocks.columns)
+            self.lanes |= positions(missing, self.sizes, row(self.blocks, placement))
+        else:
+            raise NotImplementedError(f"{count} lanes of {', '.join(missing)} have no place")
 
     def loops(self) -> str:
         """The heads of the loops over all registers of a lane."""
@@ -153,52 +175,95 @@ def _guarded(scope: Scope, item: Let, body: Select) -> Iterator[str]:
 
 
 def reduction(scope: Scope, item: Let) -> Iterator[str]:
-    """d = [onto op] op over rows' columns, or columns' rows: in each lane, then in the quad or
-    across it."""
-    assert item.op is not None
-    tile = item.tile
+    """d = [onto op] op over lanes: in each thread, then among the lanes that share the result, then
+    across warps through shared memory."""
+    tile, op = item.tile, item.op
+    assert op is not None
     frame = frames(scope, (item.body,), (tile,))
-    rows, columns = set(frame.rows) & set(item.reduced), set(frame.columns) & set(item.reduced)
-    if bool(rows) == bool(columns) or (rows or columns) != set(item.reduced):
-        raise NotImplementedError(f"{tile.name}: a reduction over {', '.join(item.reduced)}")
-    across = scope.placement.rows if rows else scope.placement.columns
-    if across > 1:
-        raise NotImplementedError(f"{tile.name}: a reduction across {across} warps")
+    frame.add(item.reduced)
     kind = value_of(tile.dtype)
     name, new = scope.variable(tile, item.into)
-    own = blocks(tile, scope.placement)
+    shape = list(dimensions(tile, scope.placement)) if tile.axes else []
     if new:
-        shape = "".join(f"[{n}]" for n in dimensions(tile, scope.placement))
-        yield f"{C_TYPES[kind]} {name}{shape};"
-    outer, count = ("i", own.rows) if columns else ("j", own.columns)
-    inner = f"TCT_FOR(j, {frame.blocks.columns})" if columns else f"TCT_FOR(i, {frame.blocks.rows})"
-    masks = (1, 2) if columns else (4, 8, 16)
-    yield f"TCT_FOR({outer}, {count}) {{"
-    neutral = constant(_NEUTRAL[item.op], kind)
+        yield f"{C_TYPES[kind]} {name}{''.join(f'[{n}]' for n in shape)};"
+    rows, columns = (set(side) & set(tile.axes) for side in (frame.rows, frame.columns))
+    if rows and columns:
+        raise NotImplementedError(f"{tile.name}: a reduction over {', '.join(item.reduced)}")
+    outer = "i" if rows else ("j" if columns else "")
+    neutral = constant(_NEUTRAL[op], kind)
+    head = f"TCT_FOR({outer}, {shape[0]}) " if outer else ""
+    yield head + "{"
     yield f"  {C_TYPES[kind]} part[4] = {{{', '.join([neutral] * 4)}}};"
+    for line in _parts(scope, item, frame, outer, neutral):
+        yield "  " + line
+    pairs = {"i": ("2 * side", "2 * side + 1"), "j": ("side", "side + 2")}
+    if outer:
+        yield "  TCT_FOR(side, 2) {"
+        first, second = pairs[outer]
+        total = _function(op, (f"part[{first}]", f"part[{second}]"), kind)
+        pad = "    "
+    else:
+        total = _function(op, tuple(f"part[{n}]" for n in range(4)), kind)
+        pad = "  "
+    yield f"{pad}{C_TYPES[kind]} total = {total};"
+    masks = [] if columns or not frame.columns else [1, 2]
+    masks += [] if rows or not frame.rows else [4, 8, 16]
+    for mask in masks:
+        both = (_shuffled("total", mask, kind), "total")  # `||` must not skip the exchange
+        yield f"{pad}total = {_function(op, both, kind)};"
+    for line in _across(scope, item, frame, (bool(rows), bool(columns)), kind):
+        yield pad + line
+    place = f"[{outer}][side]" if outer else ""
+    if item.onto is not None:
+        start = scope.variables[item.onto.name] + place
+        result = _function(op, (start, "total"), kind)
+    else:
+        result = "total"
+    yield f"{pad}{name}{place} = {rounded(result, kind, tile.dtype)};"
+    yield from ("  }", "}") if outer else ("}",)
+
+
+def _parts(
+    scope: Scope, item: Let, frame: Frames, outer: str, neutral: str
+) -> Iterator[str]:  # fmt: skip
+    """The reduction of a thread's own elements, in a part for each register of a block."""
+    assert item.op is not None
+    kind = value_of(item.tile.dtype)
     frame.bind((item.body,))
-    lines = list(scope.place(frame.lanes, (item.body,), item.by.exact))
+    axes = {axis for read in tensors_in((item.body,)) for axis in free_indices(read)}
+    axes |= set(item.by.exact)
+    lines = list(scope.place(frame.lanes, (item.body,), axes))
     value = scope.e.value(item.body, kind)
-    if tests := scope.inside(item.by.exact):
+    if tests := scope.inside(axes & frame.lanes.keys()):
         value = f"({' && '.join(tests)} ? {value} : {neutral})"
     scope.leave()
+    loops = frame.loops().replace(f"TCT_FOR({outer}, {_count(frame, outer)}) ", "", 1)
     both = _function(item.op, ("part[reg]", value), kind)
-    for line in block(f"{inner} TCT_FOR(reg, 4)", [*lines, f"part[reg] = {both};"]):
-        yield "  " + line
-    first, second = ("2 * side", "2 * side + 1") if columns else ("side", "side + 2")
-    yield "  TCT_FOR(side, 2) {"
-    joined = _function(item.op, (f"part[{first}]", f"part[{second}]"), kind)
-    yield f"    {C_TYPES[kind]} total = {joined};"
-    for mask in masks:
-        other = _shuffled("total", mask, kind)
-        yield f"    total = {_function(item.op, ('total', other), kind)};"
-    if item.onto is not None:
-        start = f"{scope.variables[item.onto.name]}[{outer}][side]"
-        total = _function(item.op, (start, "total"), kind)
-    else:
-        total = "total"
-    yield f"    {name}[{outer}][side] = {rounded(total, kind, tile.dtype)};"
-    yield from ("  }", "}")
+    yield from block(loops, [*lines, f"part[reg] = {both};"])
+
+
+def _count(frame: Frames, outer: str) -> int:
+    return frame.blocks.rows if outer == "i" else frame.blocks.columns
+
+
+def _across(
+    scope: Scope, item: Let, frame: Frames, kept: tuple[bool, bool], kind: DType
+) -> Iterator[str]:
+    """The total of all warps that have a part of it, from what each leaves in shared memory."""
+    rows = scope.placement.rows if frame.rows and not kept[0] else 1
+    columns = scope.placement.columns if frame.columns and not kept[1] else 1
+    if columns > 1 or (rows > 1 and kept[1]):
+        raise NotImplementedError(f"{item.tile.name}: a reduction across {rows * columns} warps")
+    if rows == 1:
+        return
+    assert item.op is not None
+    memory = f"(({C_TYPES[kind]}*)(smem + {scope.scratch(8 * rows)}))"
+    yield "tc_syncthreads();"
+    yield f"if (lane == 0) {memory}[warp_m] = total;"
+    yield "tc_syncthreads();"
+    yield f"total = {memory}[0];"
+    other = _function(item.op, ("total", f"{memory}[other]"), kind)
+    yield f"for (int other = 1; other < {rows}; other++) total = {other};"
 
 
 def _function(op: Reducer, args: Sequence[str], kind: DType) -> str:
@@ -229,8 +294,11 @@ def operand(scope: Scope, item: Let) -> Iterator[str]:
     frame = frames(scope, (item.body,), ())
     frame.lanes = lanes
     frame.bind((item.body,))
-    lines = list(scope.place(lanes, (item.body,)))
+    axes = {axis for read in tensors_in((item.body,)) for axis in free_indices(read)}
+    lines = list(scope.place(lanes, (item.body,), axes))
     value = scope.e.value(item.body, F32)
+    if tests := scope.inside(axes & lanes.keys()):
+        value = f"{' && '.join(tests)} ? {value} : 0.0f"
     scope.leave()
     yield f"u32 {name}[{steps}][{count}][4];"
     yield f"TCT_FOR(s, {steps}) TCT_FOR(i, {count}) TCT_FOR(word, 4) {{"

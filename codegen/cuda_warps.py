@@ -58,7 +58,7 @@ class Warps:
     @property
     def shared(self) -> int:
         """Bytes of dynamic shared memory."""
-        return self.scope.shared.bytes
+        return self.scope.memory
 
     def text(self) -> str:
         """The kernel as C++."""

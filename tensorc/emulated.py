@@ -31,6 +31,10 @@ MACHINES = {
 }  # fmt: skip
 # The product of each machine file whose memory and registers kernels are placed in.
 PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}
+# On which of them products are done by tensor cores, and on whose.
+TENSOR_CORES = {
+    "sm_80": "a100", "sm_86": "rtx4090", "sm_89": "rtx4090", "sm_120": "rtx4090",
+}  # fmt: skip
 _EMULATORS: dict[str, Emulator] = {}
 _MODULES: dict[tuple[str, str], Any] = {}
 _MOST_MODULES = 256
@@ -80,7 +84,11 @@ def request(
 
     if arch not in (*CPU, *MACHINES):
         raise Unavailable(f"arch={arch!r}: there are {', '.join((*CPU, *MACHINES))}")
-    target = cpu_target() if arch in CPU else Target(MACHINES[arch], THREADS)
+    target = (
+        cpu_target()
+        if arch in CPU
+        else Target(MACHINES[arch], THREADS, product=TENSOR_CORES.get(arch, ""))
+    )
     fixed = dict[str, int]() if deterministic else static
     return Request(target, fixed, strides, policy, deterministic=deterministic, checks=checks)
 
@@ -100,7 +108,7 @@ def of_tiles(tiles: TileProgram, wanted: Request) -> CudaModule:
     from tensorc.machine.product import load_product
     from tensorc.passes.scheduling.place_warps import place_warps
 
-    product = load_product(PRODUCTS[tiles.machine])
+    product = load_product(wanted.target.product or PRODUCTS[tiles.machine])
     placements = [place_warps(kernel, product) for kernel in tiles.kernels]
     fast = wanted.policy == "fast"
     return emit(tiles, wanted.static, wanted.strides, placements, fast)

@@ -12,11 +12,12 @@ of its sides; rings are as deep as lets two blocks share a processor, up to `DEE
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
 
 from tensorc.errors import Infeasible
 from tensorc.ir.placement import Placement
-from tensorc.ir.tile import Frame, Kernel, Let, Loop, Operand, Tile
+from tensorc.ir.tile import Each, Frame, Kernel, Let, Loop, Operand, Statement, Store, Tile
 from tensorc.ir.walk_tile import reads, statements, tiles
 from tensorc.machine.arrange import arrange
 from tensorc.machine.product import Product
@@ -56,24 +57,24 @@ def _shapes(count: int) -> Iterator[tuple[int, int]]:
         rows //= 2
 
 
-def _parts(tile: Tile) -> tuple[int, int]:
+def _parts(tile: Tile) -> tuple[Fraction, Fraction]:
     """Atoms of a register tile's rows and of its columns among which warps are dealt; 0: none.
     A second operand is loaded 16 columns at once."""
     size = dict(zip(tile.axes, tile.sizes, strict=True))
 
-    def count(axes: tuple[str, ...], atom: int) -> int:
+    def count(axes: tuple[str, ...], atom: int) -> Fraction:
         own = [size[axis] for axis in axes if axis in size]
-        return math.prod(own) // atom if own else 0
+        return Fraction(math.prod(own), atom) if own else Fraction(0)
 
     match tile.layout:
         case Frame(_, rows, columns):
             return count(rows, 16), count(columns, 8)
         case Operand(_, "A", rows, _):
-            return count(rows, 16), 0
+            return count(rows, 16), Fraction(0)
         case Operand(_, _, columns, _):
-            return 0, count(columns, 16)
+            return Fraction(0), count(columns, 16)
         case _:
-            return 0, 0
+            return Fraction(0), Fraction(0)
 
 
 def _divides(kernel: Kernel, rows: int, columns: int) -> bool:
@@ -87,7 +88,8 @@ def _divides(kernel: Kernel, rows: int, columns: int) -> bool:
 
 def _crosses(kernel: Kernel, side: int) -> bool:
     """Whether a statement reduces lanes of rows (0) or columns (1) of fragments, or makes a first
-    operand, of which every warp needs whole rows, of columns."""
+    operand, of which every warp needs whole rows, of columns. What rows give to one number for all
+    goes through shared memory."""
     found = tiles(kernel)
     for item in statements(kernel.body):
         if not isinstance(item, Let):
@@ -96,7 +98,7 @@ def _crosses(kernel: Kernel, side: int) -> bool:
         if isinstance(item.tile.layout, Operand):
             if side == 1 and any(isinstance(tile.layout, Frame) for tile in sources):
                 return True
-        elif item.op is not None and not isinstance(item.tile.layout, Operand):
+        elif item.op is not None and (side == 1 or item.tile.axes):
             for tile in sources:
                 if isinstance(tile.layout, Frame):
                     axes = (tile.layout.m, tile.layout.n)[side]
@@ -106,15 +108,44 @@ def _crosses(kernel: Kernel, side: int) -> bool:
 
 
 def _registers(kernel: Kernel, rows: int, columns: int) -> int:
-    """Registers of a thread for all fragments that lie in storage of their own. Operands that are
-    loaded for a product are under way only."""
-    total = 0
+    """The most registers of a thread that fragments need at once.
+
+    Operands that are loaded for a product are under way only. A statement takes the registers of
+    what it reads last for what it defines, as threads do them element by element.
+    """
+    found = tiles(kernel)
+    sizes = {name: _size(tile, rows, columns) for name, tile in found.items()}
     for item in statements(kernel.body):
-        if isinstance(item, Loop):
-            total += sum(_size(carry.tile, rows, columns) for carry in item.carries)
-        elif isinstance(item, Let) and item.into is None and "ldmatrix" not in item.by.instruction:
-            total += _size(item.tile, rows, columns)
-    return total
+        if isinstance(item, Let) and "ldmatrix" in item.by.instruction:
+            sizes[item.tile.name] = 0
+    return _peak(kernel.body, frozenset(), sizes)[0]
+
+
+def _peak(
+    body: tuple[Statement, ...], after: frozenset[str], sizes: Mapping[str, int]
+) -> tuple[int, frozenset[str]]:
+    """The peak of a body, and what is live before it; `after`: what is live behind it."""
+    live, peak = after, sum(sizes[name] for name in after)
+    for item in reversed(body):
+        match item:
+            case Loop():
+                carried = frozenset(carry.tile.name for carry in item.carries)
+                following = frozenset(f"{name}'" for name in carried)
+                inner, before = _peak(item.body, (live - carried) | following, sizes)
+                peak = max(peak, inner)
+                live = (live | before | carried) - following
+                peak = max(peak, sum(sizes[name] for name in live))
+                starts = {c.start.name for c in item.carries if isinstance(c.start, Tile)}
+                live = (live - carried) | starts
+            case Each():
+                inner, live = _peak(item.body, live, sizes)
+                peak = max(peak, inner)
+            case Let():
+                live = (live - {item.tile.name}) | reads(item)
+            case Store():
+                live = live | reads(item)
+        peak = max(peak, sum(sizes[name] for name in live))
+    return peak, live
 
 
 def _size(tile: Tile, rows: int, columns: int) -> int:
@@ -124,8 +155,8 @@ def _size(tile: Tile, rows: int, columns: int) -> int:
     high, wide = _parts(tile)
     if isinstance(tile.layout, Frame):
         if high and wide:
-            return 4 * (high // rows) * (wide // columns)
-        return 2 * (high // rows + wide // columns)
+            return int(4 * (high / rows) * (wide / columns))
+        return int(2 * (high / rows + wide / columns))
     words = math.prod(tile.sizes) // (16 * 16) * 4
     return words // (rows if high else columns)
 
@@ -133,7 +164,7 @@ def _size(tile: Tile, rows: int, columns: int) -> int:
 def _sides(kernel: Kernel, rows: int, columns: int) -> int:
     """Atoms of rows and columns that one warp reads."""
     sides = [_parts(tile) for tile in tiles(kernel).values()]
-    return max(2 * high // rows + wide // columns for high, wide in sides)
+    return int(max(2 * high / rows + wide / columns for high, wide in sides))
 
 
 def _depth(kernel: Kernel, product: Product) -> int:

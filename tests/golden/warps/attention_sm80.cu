@@ -131,8 +131,8 @@ TC_DEV void body_kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q
         TCT_FOR(j, 4) TCT_FOR(reg, 4) part[reg] = tcs_max(part[reg], t_10[i][j][reg]);
         TCT_FOR(side, 2) {
           float total = tcs_max(part[2 * side], part[2 * side + 1]);
-          total = tcs_max(total, tc_shfl_xor_f32(total, 1));
-          total = tcs_max(total, tc_shfl_xor_f32(total, 2));
+          total = tcs_max(tc_shfl_xor_f32(total, 1), total);
+          total = tcs_max(tc_shfl_xor_f32(total, 2), total);
           r_13[i][side] = tcs_max(r[i][side], total);
         }
       }
@@ -148,8 +148,8 @@ TC_DEV void body_kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q
         TCT_FOR(j, 4) TCT_FOR(reg, 4) part[reg] = part[reg] + t_10[i][j][reg];
         TCT_FOR(side, 2) {
           float total = part[2 * side] + part[2 * side + 1];
-          total = total + tc_shfl_xor_f32(total, 1);
-          total = total + tc_shfl_xor_f32(total, 2);
+          total = tc_shfl_xor_f32(total, 1) + total;
+          total = tc_shfl_xor_f32(total, 2) + total;
           l[i][side] = l[i][side] + total;
         }
       }

@@ -79,13 +79,24 @@ class Reads:
                 return Apply(function, (self.guarded(first, guards), *made))
             case Reduce(reducer, indices, body, where, dtype):
                 own = () if where is None else (where,)
-                parts = (*guards, *own) if self.needs(expr) else own
+                parts = self._kept(expr, guards, own) if self.needs(expr) else own
                 inner = self.guarded(body, (*guards, *own))
                 return Reduce(reducer, indices, inner, _all(parts), dtype)
             case _:
                 return rebuild(
                     expr, lambda n: self.guarded(n, guards) if isinstance(n, Expr) else n
                 )
+
+    def _kept(self, item: Reduce, guards: Guards, own: Guards) -> Guards:
+        """The conditions that a reduction's reads need: those on its own indices, if they do, so
+        that it depends on no more than before."""
+        close = tuple(part for part in guards if free_indices(part) <= free_indices(item))
+        under = _all((*close, *own))
+        reads = [node for node in outside(item.body) if isinstance(node, Read)]
+        unsafe = [read for read in reads if not self.inside(read)]
+        if under is not None and all(self._under(read, under) for read in unsafe):
+            return (*close, *own)
+        return (*guards, *own)
 
     def needs(self, item: Reduce) -> bool:
         """Whether a read in the body may leave its tensor where the reduction's own condition

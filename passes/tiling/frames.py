@@ -13,7 +13,7 @@ is neutral (`abstract`) and needs no guard of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tensorc.ir.conditions import conjuncts
@@ -70,13 +70,14 @@ class Guard:
 @dataclass
 class Frames:
     """One kernel. `rows`: the row indices of its products; `lanes`: of every index; `whole`: the
-    indices that lie whole in tiles."""
+    indices that lie whole in tiles; `inside`: whether a read needs no condition around it."""
 
     copies: Copies
     scopes: Scopes
     rows: tuple[str, ...]
     lanes: Mapping[str, int]
     whole: frozenset[str]
+    inside: Callable[[Read], bool]
     scores: dict[Expr, frozenset[Expr]] = field(default_factory=dict[Expr, frozenset[Expr]])
     shared: list[tuple[Factor, Tile, object]] = field(
         default_factory=list[tuple[Factor, Tile, object]]
@@ -164,7 +165,7 @@ class Frames:
     def term(self, state: State, item: Pass, index: str) -> Term:
         """What a block adds to a state."""
         free = self.neutral(state, item)
-        match = self.match(state, item, None if free else state.where)
+        match = self.match(state, item, free)
         if match is not None:
             return self.multiplied(match, item, free)
         return self.plain(state, item, free)
@@ -188,7 +189,7 @@ class Frames:
 
     # --- products -------------------------------------------------------------------------------
 
-    def match(self, state: State, item: Pass, condition: Expr | None) -> Match | None:
+    def match(self, state: State, item: Pass, free: bool) -> Match | None:
         """The state as a product with the kernel's rows; None: it is none. Unfused: it is one,
         and has other rows or a condition on both factors."""
         machine = self.copies.machine
@@ -198,7 +199,8 @@ class Frames:
             unify(first, product(state.reduce, item.indices, state.body, None), result)
         except Unfused:
             return None
-        found = product(state.reduce, item.indices, state.body, condition)
+        guarded = self.leaves if free else None
+        found = product(state.reduce, item.indices, state.body, state.where, guarded)
         match = unify(first, found, result)
         if set(match.groups["m"]) != set(self.rows):
             match = unify(first, match.product.swapped(), result)
@@ -206,6 +208,10 @@ class Frames:
             raise Unfused("its products have different rows")
         groups = {role: self.ordered(own) for role, own in match.groups.items()}
         return replace(match, groups=groups)
+
+    def leaves(self, factor: Factor) -> bool:
+        """Whether reading a factor where a condition fails might leave its tensor."""
+        return isinstance(factor.value, Read) and not self.inside(factor.value)
 
     def ordered(self, group: tuple[str, ...]) -> tuple[str, ...]:
         """Indices with one lane first: the last one is that of rows in shared memory."""

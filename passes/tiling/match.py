@@ -12,14 +12,15 @@ Nothing is decided here about sizes, spaces or loops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tensorc.ir.conditions import conjuncts
 from tensorc.ir.dtypes import F32, DType
 from tensorc.ir.functions import SUM
 from tensorc.ir.tensor import Apply, Cast, Expr, Read, Reduce, Round, free_indices, value_type
 from tensorc.machine.instruction import Instruction, Slot
+from tensorc.passes.canonicalise import call
 from tensorc.passes.fusion.inline import Unfused
 
 Groups = Mapping[str, tuple[str, ...]]  # role to indices
@@ -66,10 +67,15 @@ class Match:
     groups: Groups
 
 
-def product(item: Reduce, indices: tuple[str, ...], body: Expr, where: Expr | None) -> Product:
+def product(
+    item: Reduce, indices: tuple[str, ...], body: Expr, where: Expr | None,
+    guarded: Callable[[Factor], bool] | None = None,
+) -> Product:  # fmt: skip
     """A reduction as a product of two factors. `indices`, `body`, `where`: as its pass has them.
 
-    Raises Unfused, saying why, where it is none.
+    Every factor that has all indices of a condition counts as 0 where that fails. `guarded`: where
+    the products are 0 anyway, the factors that may not be read there; others need no condition.
+    Raises Unfused, saying why, where it is no such product.
     """
     if item.reducer is not SUM:
         raise Unfused(f"{item.reducer} is no sum of products")
@@ -77,34 +83,27 @@ def product(item: Reduce, indices: tuple[str, ...], body: Expr, where: Expr | No
         raise Unfused(f"sums are {value_type(item)}, those of products of matrices are f32")
     match widened(body):
         case Apply(function, (a, b)) if function.name == "mul":
-            first, second = (Factor(_operand(part), _stored(part)) for part in (a, b))
+            factors = tuple(Factor(_operand(part), _stored(part)) for part in (a, b))
         case _:
             raise Unfused("a sum is not one of products of two factors")
     for condition in () if where is None else _conditions(where):
-        first, second = _guarded(first, second, condition)
+        held = [free_indices(condition) <= free_indices(factor.value) for factor in factors]
+        if guarded is not None:
+            held = [own and guarded(f) for own, f in zip(held, factors, strict=True)]
+        elif not any(held):
+            raise Unfused("a condition joins indices of both factors")
+        factors = tuple(
+            replace(f, conditions=(*f.conditions, condition)) if own else f
+            for own, f in zip(held, factors, strict=True)
+        )
+    first, second = factors
     return Product(first, second, indices)
 
 
 def _conditions(where: Expr) -> Iterator[Expr]:
     """The parts of a condition that all hold where it does."""
     for part, holds in conjuncts(where):
-        yield part if holds else _negated(part)
-
-
-def _negated(part: Expr) -> Expr:
-    from tensorc.passes.canonicalise import call
-
-    return call("not", part)
-
-
-def _guarded(first: Factor, second: Factor, condition: Expr) -> tuple[Factor, Factor]:
-    """A condition on the factor that has all its indices: there a 0 makes the product 0."""
-    needed = free_indices(condition)
-    for place, factor in enumerate((first, second)):
-        if needed <= free_indices(factor.value):
-            kept = Factor(factor.value, factor.dtype, (*factor.conditions, condition))
-            return (kept, second) if place == 0 else (first, kept)
-    raise Unfused("a condition joins indices of both factors")
+        yield part if holds else call("not", part)
 
 
 def widened(expr: Expr) -> Expr:

@@ -100,8 +100,11 @@ def _pieces(scope: Scope, item: Store, frame: Frames, axis: int) -> Iterator[str
     exprs = (*item.subscripts, item.value)
     half = item.tensor.dtype is not F32
     frame.bind(exprs)
-    values = list(scope.place(frame.lanes, (item.value,)))
+    axes = {axis for read in tensors_in((item.value,)) for axis in free_indices(read)}
+    values = list(scope.place(frame.lanes, (item.value,), axes))
     value = scope.e.value(item.value, F32)
+    if tests := scope.inside(axes & frame.lanes.keys()):
+        value = f"{' && '.join(tests)} ? {value} : 0.0f"
     scope.leave()
     rows, columns = frame.blocks.rows, frame.blocks.columns
     lanes = dict(frame.lanes)

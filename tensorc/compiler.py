@@ -41,12 +41,14 @@ WORTH = 0.95  # of the cost as written: what is saved has to be more than guesse
 @dataclass(frozen=True)
 class Target:
     """What is compiled for: the machine file, lanes of 32 bits in one of its vectors, and the
-    register tile in which rows share what they read: `vectors` side by side in `rows` rows."""
+    register tile in which rows share what they read: `vectors` side by side in `rows` rows.
+    `product`: a GPU on whose tensor cores products are done ("": on none)."""
 
     machine: str
     lanes: int
     vectors: int = 1
     rows: int = 1
+    product: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,13 @@ def _lower(state: State, request: Request) -> State:
     units = {name: unit_axis(strides) for name, strides in layouts}
     target, ordered = request.target, request.policy == "strict"
     widths = Widths(target.lanes, target.vectors, target.rows)
+    if target.product and not ordered:
+        from tensorc.machine.product import load_product
+        from tensorc.passes.tiling.tile_placed import tile_placed
+
+        product = load_product(target.product)
+        made = tile_placed(state, target.machine, widths, units, request.static, product)
+        return made.program
     return lower(state, widths, units, target.machine, request.static, ordered)
 
 

@@ -214,7 +214,9 @@ class Expressions:
         add up to the constant 1; then the offset is lane 0's.
         """
         strides = self.scope.storage[tensor.name].strides
-        run = lane is not None and neighbours(subscripts, [s.ref for s in strides], lane)
+        run = lane is not None and neighbours(
+            subscripts, [s.ref for s in strides], lane, self.scope.widths[lane]
+        )
         return self.dot(subscripts, strides, mask, run or lane is None), run
 
     def dot(

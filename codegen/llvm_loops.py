@@ -43,7 +43,7 @@ class Loops:
     ) -> None:
         self.b, self.scope, self.places = b, scope, places
         self.sizes, self.plain = sizes, plain
-        self.t = plain.t
+        self.t, self.w = plain.t, plain.w
 
     # --- the grid -------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class Loops:
     def open(self, index: str, lanes: int, base: Operand) -> None:
         """An index has a block here."""
         self.scope.bases[index] = self.scope.positions[index] = base
-        self.plain.blocks[index] = lanes
+        self.w.blocks[index] = lanes
 
     def times(self, number: Operand, block: Block) -> Operand:
         return self.b.mul(number, self.sizes.number(block.size))
@@ -90,9 +90,17 @@ class Loops:
         return block.size > 1 and (size is None or size % block.size != 0)
 
     def full_or_not(self, cut: Sequence[Block], body: Sequence[Statement]) -> None:
-        if not cut:
+        """Twice, for full blocks without masks and for others, where that makes a difference."""
+        twice = [block for block in cut if self.places.differs(block.index)]
+        once = {block.index for block in cut if block not in twice}
+        self.scope.edges |= once
+        if not twice:
             self.statements(body)
-            return
+        else:
+            self.both(twice, body)
+        self.scope.edges -= once
+
+    def both(self, cut: Sequence[Block], body: Sequence[Statement]) -> None:
         full: Operand | None = None
         for block in cut:
             after = self.b.add(self.scope.bases[block.index], self.sizes.number(block.size))
@@ -132,7 +140,7 @@ class Loops:
         """The body on one part of the lanes after another."""
         lanes, index = self.plain.l, item.index
         outer = lanes.windows.get(index)
-        count = self.plain.blocks.get(index, self.places.whole.get(index, 0))
+        count = self.w.blocks.get(index, self.places.whole.get(index, 0))
         start, number = outer or (ZERO, count)
         for tile in _defined(item.body):
             self.t.define(tile)
@@ -207,7 +215,7 @@ class Loops:
 
     def section(self, item: Loop, section: Section, carried: list[Operand]) -> list[Operand]:
         """Blocks of one kind, one after another."""
-        index, hidden = item.index, self.plain.unrolled
+        index, hidden = item.index, self.w.unrolled
         lower, upper = section.lower, section.upper
         if item.down:
             last = self.last(section.block, lower, upper)
@@ -221,13 +229,13 @@ class Loops:
         if section.edge:
             self.scope.edges.add(index)
         if self.by_rows(item):
-            self.plain.unrolled, self.plain.blocks[index] = (index, section.block), 1
+            self.w.unrolled, self.w.blocks[index] = (index, section.block), 1
         self.scope.tiles.update(zip(self.carried(item), loop.values, strict=True))
         self.statements(item.body)
         after = self.b.close_loop(loop, self.following(item))
-        self.plain.unrolled = hidden
+        self.w.unrolled = hidden
         self.scope.edges.discard(index)
-        for known in (self.scope.bases, self.scope.positions, self.plain.blocks):
+        for known in (self.scope.bases, self.scope.positions, self.w.blocks):
             known.pop(index, None)
         return after
 
@@ -237,7 +245,7 @@ class Loops:
         """The names under which the rows of an SSA tile are kept; a buffer has none."""
         if self.places.is_buffer(tile.name):
             return []
-        index, count = self.plain.unrolled
+        index, count = self.w.unrolled
         return [(tile.name, row) for row in range(count if index in tile.axes else 1)]
 
     def carried(self, item: Loop) -> list[Key]:

@@ -14,6 +14,7 @@ from tensorc.ir.tensor import Program
 from tensorc.prepare import Array, prepare, remember
 from tensorc.runtime.bound import key
 from tensorc.runtime.compiled import Call
+from tensorc.runtime.dlpack import on_gpu
 from tensorc.runtime.interop import giving_back, known_arrays, library_of
 from tensorc.runtime.operands import by_name
 from tensorc.runtime.results import destinations
@@ -50,10 +51,12 @@ class Calls:
         unknown or given twice.
         """
         every = (*operands, *named.values())
-        if self.outputs:
+        if self.outputs and not (self.device in ("cpu", "cuda") and on_gpu(every)):
             return self._into(operands, named)
         if all(library_of(item) in ("", "numpy") for item in every):
             return self._fresh(operands, named)
+        if self.device in ("cpu", "cuda") and on_gpu(every):
+            return self._on_gpu(operands, named)
         views = tuple(known_arrays(operands))
         found = None if named else self.warm(views)
         results = self._fresh(views, named) if found is None else found
@@ -67,6 +70,14 @@ class Calls:
         results = tuple(run(call, self.device, self.arch).values())
         if self._keep and not named:
             remember(self._bound, call, operands)
+        first, *others = results
+        return results if others else first
+
+    def _on_gpu(self, operands: tuple[object, ...], named: Mapping[str, object]) -> object:
+        from tensorc import gpu
+
+        given = by_name(self.program, operands, named)
+        results = gpu.call(self.program, given, self.options, self.outputs)
         first, *others = results
         return results if others else first
 

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     State = Program | Planned | TileProgram
 
 _LOG = logging.getLogger("tensorc")
-REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
+REWRITE = True  # whether programs pass through the algebra unless a request says otherwise
 CUTS = "cost"  # where kernels end unless a request says otherwise: see `passes.tiling.choose_plan`
 SECONDS = 10.0  # after which a solver is killed; its pass then leaves the program as it is
 WORTH = 0.95  # of the cost as written: what is saved has to be more than guesses of costs are wrong
@@ -44,12 +45,14 @@ WORTH = 0.95  # of the cost as written: what is saved has to be more than guesse
 @dataclass(frozen=True)
 class Target:
     """What is compiled for: the machine file, lanes of 32 bits in one of its vectors, and the
-    register tile in which rows share what they read: `vectors` side by side in `rows` rows."""
+    register tile in which rows share what they read: `vectors` side by side in `rows` rows.
+    `product`: a GPU on whose tensor cores products are done ("": on none)."""
 
     machine: str
     lanes: int
     vectors: int = 1
     rows: int = 1
+    product: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,8 +180,15 @@ def _lower(state: State, request: Request) -> State:
     if state.plan is not None:
         lanes, static = target.lanes, request.static
         return tile_fused(program, state.plan, lanes, units, target.machine, static)
-    ordered = request.policy == "strict"
-    return lower(program, _widths(request), units, target.machine, request.static, ordered)
+    widths, ordered = _widths(request), request.policy == "strict"
+    if target.product and not ordered:
+        from tensorc.machine.product import load_product
+        from tensorc.passes.tiling.tile_placed import tile_placed
+
+        product = load_product(target.product)
+        made = tile_placed(program, target.machine, widths, units, request.static, product)
+        return made.program
+    return lower(program, widths, units, target.machine, request.static, ordered)
 
 
 def _units(request: Request) -> dict[str, int | None]:
@@ -274,6 +284,15 @@ def _done(step: Pass, state: State, request: Request) -> tuple[State, str]:
             "%s: the solver was stopped (%s); the program stays as it is", step.name, failed
         )
         return state, str(failed)
+
+
+def lowered_form(program: Program, request: Request) -> Program:
+    """The level-1 program that is lowered to tiles: the source after every pass before that."""
+    state: State = program
+    for step in takewhile(lambda step: step.name != "fuse", PIPELINE):
+        state = step.run(state, request)
+    assert isinstance(state, Program)
+    return state
 
 
 def _step(done: Pass, before: State, after: State, killed: str) -> Step:

@@ -4,7 +4,7 @@ barriers checked. It shows that a kernel is right without a GPU; it is not fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.errors import Unavailable
+from tensorc.ir.launch import Strides
 from tensorc.ir.tensor import Program, Tensor
 from tensorc.ir.tile import TileProgram
 
 if TYPE_CHECKING:
     from tensorc.codegen.cuda import CudaModule
+    from tensorc.codegen.cuda_launch import Device
+    from tensorc.codegen.driver import Module
     from tensorc.codegen.emulator import Emulator
     from tensorc.compiler import Request
     from tensorc.explain import Report
@@ -28,6 +31,12 @@ THREADS = 128  # lanes of a block
 # The architectures whose kernels can be emitted, by the machine file that describes them.
 MACHINES = {
     "sm_80": "sm_80", "sm_86": "sm_80", "sm_89": "sm_89", "sm_90a": "sm_90a", "sm_120": "sm_89",
+}  # fmt: skip
+# The product of each machine file whose memory and registers kernels are placed in.
+PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}
+# On which of them products are done by tensor cores, and on whose.
+TENSOR_CORES = {
+    "sm_80": "a100", "sm_86": "rtx4090", "sm_89": "rtx4090", "sm_120": "rtx4090",
 }  # fmt: skip
 _EMULATORS: dict[str, Emulator] = {}
 _MODULES: dict[tuple[str, str], Any] = {}
@@ -79,7 +88,11 @@ def request(
 
     if arch not in (*CPU, *MACHINES):
         raise Unavailable(f"arch={arch!r}: there are {', '.join((*CPU, *MACHINES))}")
-    target = cpu_target() if arch in CPU else Target(MACHINES[arch], THREADS)
+    target = (
+        cpu_target()
+        if arch in CPU
+        else Target(MACHINES[arch], THREADS, product=TENSOR_CORES.get(arch, ""))
+    )
     fixed = dict[str, int]() if deterministic else static
     made = Request(target, fixed, strides, policy, deterministic=deterministic, checks=checks)
     return made if cuts is None else replace(made, cuts=cuts)
@@ -87,11 +100,24 @@ def request(
 
 def levels(program: Program, wanted: Request) -> CudaLevels:
     """Lower and emit, verified after every pass."""
-    from tensorc.codegen.cuda import emit
-    from tensorc.compiler import run_passes
+    from tensorc.compiler import layouts, run_passes
 
-    tiles = run_passes(program, wanted)
-    return CudaLevels(program, wanted, tiles, emit(tiles, wanted.static, wanted.strides))
+    tiles, strides = run_passes(program, wanted), layouts(program, wanted)
+    return CudaLevels(program, wanted, tiles, of_tiles(tiles, wanted, strides))
+
+
+def of_tiles(
+    tiles: TileProgram, wanted: Request, strides: Mapping[str, Strides]
+) -> CudaModule:  # fmt: skip
+    """The CUDA C++ of a level 2, with kernels for tensor cores placed on the warps of a product
+    of their architecture. `strides`: of tensors that are not row-major."""
+    from tensorc.codegen.cuda import emit
+    from tensorc.machine.product import load_product
+    from tensorc.passes.scheduling.place_warps import place_warps
+
+    product = load_product(wanted.target.product or PRODUCTS[tiles.machine])
+    placements = [place_warps(kernel, product) for kernel in tiles.kernels]
+    return emit(tiles, wanted.static, strides, placements, wanted.policy == "fast")
 
 
 def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
@@ -100,37 +126,48 @@ def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
     KernelError: the emulator reports a race, a bad access or a deadlock, which is a bug of ours.
     OutOfRange: a subscript that holds data leaves its tensor.
     """
+    device = _emulator(arch)
+    return run_on(call, arch, device, lambda source: _loaded(device, arch, source))
+
+
+def run_on(
+    call: Prepared, arch: str, device: Device, module_of: Callable[[str], Module]
+) -> dict[str, Array]:
+    """Run a prepared call on a driver: operands are copied to it, and results back.
+
+    `module_of`: the loaded module of a CUDA C++ source. KernelError: the device's report.
+    OutOfRange: a subscript that holds data leaves its tensor.
+    """
     from tensorc.codegen.cuda_launch import run as launch
     from tensorc.ir.parts import part_names
     from tensorc.runtime.compiled import report, table_arrays
 
-    made = levels(call.program, _request(call, arch))
+    made = levels(call.program, request_of(call, arch))
     outputs = [item.tensor.name for item in made.tiles.outputs]
-    extents, fresh = _sizes(call, made.tiles)
+    extents, fresh = sizes_of(call, made.tiles)
     parts = part_names(call.program)
     operands = _in_parts({**call.arrays, **table_arrays(call.program)}, parts)
-    device = _emulator(arch)
-    module = _loaded(device, arch, made.source)
+    module = module_of(made.source)
     results, failed = launch(device, module, made.module.kernels, operands, fresh, outputs, extents)
     if failed:
         report(call.program, failed, call.arrays, call.extents)
     return _whole(results, parts, [item.tensor for item in call.program.outputs])
 
 
-def _request(call: Prepared, arch: str) -> Request:
+def request_of(call: Prepared, arch: str) -> Request:
     return request(arch, call.extents, call.strides, call.policy, call.deterministic, call.checks)
 
 
 def _in_parts(
     arrays: Mapping[str, Array], parts: Mapping[str, tuple[str, str]]
 ) -> dict[str, Array]:
-    """The arrays as kernels know them: of a complex one, dense copies of its two parts."""
+    """The arrays as kernels know them: of a complex one, its two parts."""
     found: dict[str, Array] = {}
     for name, array in arrays.items():
         if name in parts:
             real, imaginary = parts[name]
             whole: Any = array
-            found[real], found[imaginary] = whole.real.copy(), whole.imag.copy()
+            found[real], found[imaginary] = whole.real, whole.imag
         else:
             found[name] = array
     return found
@@ -152,7 +189,7 @@ def _whole(
     return found
 
 
-def _sizes(
+def sizes_of(
     call: Prepared, tiles: TileProgram
 ) -> tuple[dict[str, int], dict[str, tuple[tuple[int, ...], Any]]]:
     """Every extent, and shape and dtype of what the kernels write."""

@@ -126,7 +126,7 @@ class Op:
         return self._calls
 
     def on(self, device: str, **options: object) -> Op:
-        """The same operator on another device: "cpu", "emulator" or "interpreter".
+        """The same operator on another device: "cpu", "cuda", "emulator" or "interpreter".
 
         Options: `policy="strict"`, `deterministic=True`, `specialize=False`, `check="data-off"`,
         `cuts="none"` and `sizes` (see `prepare.prepare`), and for the emulator `arch="sm_80"`,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 
 from tensorc.ir.affine import is_whole
+from tensorc.ir.conditions import conjuncts
 from tensorc.ir.functions import FUNCTIONS
 from tensorc.ir.node import rebuild
 from tensorc.ir.polynomial import Polynomial
@@ -122,24 +123,37 @@ class Reads:
         """Those of the conditions around a reduction without which its reads might be outside."""
         if (item, guards) not in self._taken:
             own = () if item.where is None else (item.where,)
-            found = self._proofs(item.body, guards, own)
+            free = free_indices(item)
+            found = self._proofs(item.body, guards, own, free)
             if item.where is not None:
-                found |= self._proofs(item.where, guards, ())
+                found |= self._proofs(item.where, guards, (), free)
             for place in reversed(range(len(guards))):  # what is asked is read too
                 if guards[place] in found:
-                    found |= self._proofs(guards[place], guards[:place], ())
+                    found |= self._proofs(guards[place], guards[:place], (), free)
             self._taken[item, guards] = tuple(c for c in guards if c in found)
         return self._taken[item, guards]
 
-    def _proofs(self, expr: Expr, guards: Guards, own: Guards) -> set[Expr]:
-        """Conditions that prove the reads outside of inner reductions, beside `own`."""
+    def _proofs(self, expr: Expr, guards: Guards, own: Guards, free: frozenset[str]) -> set[Expr]:
+        """Conditions that prove the reads outside of inner reductions, beside `own`: few, and on
+        `free` indices if those do, so that the reduction depends on no more than before."""
         found = set[Expr]()
+        close = tuple(c for c in reversed(guards) if free_indices(c) <= free)
+        others = tuple(c for c in reversed(guards) if c not in close)
         for read in outside(expr):
-            if isinstance(read, Read) and not self.inside(read) and not self._under(read, own):
-                one = (c for c in reversed(guards) if self._under(read, (*own, c)))
-                last = next(one, None)
-                found |= set(guards) if last is None else {last}
+            if isinstance(read, Read) and not self.inside(read):
+                wanted = self.needed(read, (*close, *others), own)
+                found |= set(guards) if wanted is None else set(wanted)
         return found
+
+    def needed(self, read: Read, conditions: Guards, own: Guards = ()) -> Guards | None:
+        """Those of the conditions under which a read stays inside where `own` hold: none, one or
+        all; None: it may leave its tensor, or is compared, under all of them."""
+        if self.inside(read) or self._under(read, own):
+            return ()
+        one = next((c for c in conditions if self._under(read, (*own, c))), None)
+        if one is not None:
+            return (one,)
+        return conditions if self._under(read, (*own, *conditions)) else None
 
     def exposed(self, expr: Expr, reads: Container[Read]) -> bool:
         """Whether one of `reads`, outside of reductions, may be outside its tensor, or is compared,
@@ -178,14 +192,24 @@ def _parts(expr: Expr) -> list[tuple[Expr, Guards]]:
     """What stands directly in an expression, each with the conditions under which it does."""
     match expr:
         case Select(condition, yes, no):
-            return [(condition, ()), (yes, (condition,)), (no, (call("not", condition),))]
+            return [(condition, ()), (yes, _holding(condition)), (no, _failing(condition))]
         case Apply(function, args) if function.name in ("and", "or"):
-            holds = args if function.name == "and" else tuple(call("not", arg) for arg in args)
-            return [(arg, holds[:place]) for place, arg in enumerate(args)]
+            before = _holding if function.name == "and" else _failing
+            guards = [before(arg) for arg in args]
+            return [(arg, sum(guards[:place], ())) for place, arg in enumerate(args)]
         case Reduce(_, _, body, where, _):
-            return [(body, ())] if where is None else [(where, ()), (body, (where,))]
+            return [(body, ())] if where is None else [(where, ()), (body, _holding(where))]
         case _:
             return [(child, ()) for child in below(expr)]
+
+
+def _holding(condition: Expr) -> Guards:
+    """The parts of a condition that all hold."""
+    return tuple(part if holds else call("not", part) for part, holds in conjuncts(condition))
+
+
+def _failing(condition: Expr) -> Guards:
+    return _holding(call("not", condition))
 
 
 def _all(conditions: Guards) -> Expr | None:

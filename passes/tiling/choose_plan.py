@@ -19,7 +19,7 @@ from tensorc.passes.fusion.fuse import fuse
 from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.fusion.price import GUESS, sizes_of
 from tensorc.passes.tiling.contiguity import Units
-from tensorc.passes.tiling.estimate import estimate
+from tensorc.passes.tiling.estimate_cpu import estimate
 from tensorc.passes.tiling.lower import Widths, lower
 from tensorc.passes.tiling.tile_fused import tile_fused
 

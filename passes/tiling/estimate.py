@@ -1,331 +1,223 @@
-"""How long level 2 takes on a CPU, estimated by walking its text once.
+"""How long a level-2 kernel takes on a GPU, in closed form: bounds, not a simulation.
 
-Each statement is taken to be done in vectors: its scalar functions, the vectors that it loads (one
-load serves all lanes and rows that share an element), and what it adds up across lanes. A loop that
-carries values takes at least their latency an iteration; a kernel takes at least what its memory
-traffic does. Bounds that depend on where a block lies count from the middle, those that depend on
-data as if all were selected.
+Every statement keeps one unit of a multiprocessor busy for its work over the unit's rate; units
+work side by side as well as they can, so a block takes at least as long as its busiest unit, and
+what the others do is hidden but in part:
 
-The figures are for one core with vectors of 64 bytes, fitted to measured kernels; they rank texts
-of one program and promise no time.
+    T_u = sum over statements of trips * work / rate_u      block = max_u T_u + 0.15 * sum_u T_u
+    kernel = max((blocks of a processor * block + waves * start) / clock, bytes / bandwidth)
+             + launch
+
+All rates are those of the machine's product file. Bounds of loops are taken at the middle of the
+grid, which for a triangle of blocks is their mean. What does not fit is told apart: shared memory
+with two slots for what a loop copies, and the registers of one multiprocessor.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import takewhile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from tensorc.ir.dtypes import DType, settled
-from tensorc.ir.functions import SUM
 from tensorc.ir.node import postorder
-from tensorc.ir.polynomial import Atom, Opaque, Polynomial, Symbol, evaluate, polynomial, substitute
-from tensorc.ir.tensor import (
-    Apply,
-    Cast,
-    Literal,
-    Read,
-    Select,
-    Tensor,
-    Value,
-    free_indices,
-    value_type,
-)
-from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, TileProgram
-from tensorc.ir.walk_tile import constant, expressions, reads, tiles, whole
-from tensorc.passes.tiling.contiguity import Along, Units, stride_class
+from tensorc.ir.polynomial import Atom, Opaque, Polynomial, Symbol, polynomial, substitute
+from tensorc.ir.tensor import Apply, Cast, Expr, Read, Select, Tensor, Value
+from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile
+from tensorc.ir.walk_tile import expressions, statements, tiles
+from tensorc.machine.instruction import Machine
+from tensorc.machine.product import Product
 
-GHZ = 3.8
-KERNEL = 300.0  # nanoseconds to enter a kernel and leave it
-NEAR, FAR_AWAY = 1 << 20, 32 << 20  # bytes that the second cache holds, and the last one
-NEAR_RATE, RATE, FAR_RATE = 200.0, 80.0, 30.0  # bytes a nanosecond from each, and from beyond
-PLAIN = 0.5  # cycles of a vector operation, a multiplication and addition, or a load
-ACROSS, GATHER = 5.0, 2.0  # cycles to add up a vector's lanes; to load one lane on its own
-LATENCY: dict[str, float] = {"max": 12, "min": 12}  # cycles until a result can be used
-USUAL = 4.0  # latency of the others
-COSTLY: dict[str, float] = {  # cycles of one vector
-    "div": 8, "sqrt": 8, "rsqrt": 10, "exp": 9, "exp2": 8, "log": 16, "log2": 16, "tanh": 20,
-    "sigmoid": 13, "expm1": 14, "log1p": 20, "floordiv": 40, "mod": 40, "max": 1.5, "min": 1.5,
-}  # fmt: skip
-REGISTERS = 24  # vectors of one tile that stay in them
-SCALAR = frozenset("sin cos tan asin acos atan sinh cosh erf erfc lgamma pow atan2".split())
-CALL = 25.0  # cycles of a library function, for each lane
-
-
-def estimate(program: TileProgram, sizes: Mapping[str, int], lanes: int, units: Units) -> float:
-    """Nanoseconds of all kernels. `sizes`: of every index and of `const` parameters that sizes
-    use; `lanes`: elements of 32 bits in a vector; `units`: as in `lower`."""
-    known = {Symbol(name, kind): size for name, size in sizes.items() for kind in (
-        "extent", "parameter")}  # fmt: skip
-    extents = {name: evaluate(size, known) for name, size in program.extents}
-    known |= {Symbol(name, "extent"): size for name, size in extents.items()}
-    return sum(_Kernel(kernel, known, extents, lanes, units).time() for kernel in program.kernels)
-
-
-Waits = dict[str, float]  # carried tile to cycles from when it is there to when a value is
-
-
-class _Kernel:
-    """One kernel being walked. `open`: lanes of the blocks of indices that are bound here."""
-
-    def __init__(
-        self, kernel: Kernel, known: Mapping[Symbol, int], extents: Mapping[str, int],
-        lanes: int, units: Units,
-    ) -> None:  # fmt: skip
-        self.kernel, self.known, self.extents = kernel, known, extents
-        self.lanes, self.units = lanes, units
-        self.open = whole(kernel)
-        self.spaces = {tile.name: tile.space for tile in tiles(kernel).values()}
-        self.ready: dict[str, Waits] = {}  # what a tile waits for in an iteration
-        self.near: set[Read] = set()  # what the innermost body has loaded
-        self.loops: list[str] = []  # the indices that are walked here, outermost first
-
-    def time(self) -> float:
-        trips = 1
-        for block in self.kernel.grid:
-            trips *= math.ceil(self.extents[block.index] / block.size)
-            self.open[block.index] = block.size
-            self.loops.append(block.index)
-        cycles = trips * self.body(self.kernel.body)
-        return KERNEL + max(cycles / GHZ, self.traffic())
-
-    def traffic(self) -> float:
-        """Nanoseconds to move every tensor once."""
-        total = sum(self.bytes(tensor) for tensor in {*self.kernel.reads, *self.kernel.writes})
-        return total / (NEAR_RATE if total <= NEAR else RATE if total <= FAR_AWAY else FAR_RATE)
-
-    def bytes(self, tensor: Tensor) -> float:
-        elements = math.prod(evaluate(size, self.known) for size in tensor.shape)
-        return elements * tensor.dtype.bits / 8
-
-    def body(self, body: Iterable[Statement]) -> float:
-        """Cycles of the work in a body."""
-        total, outside = 0.0, self.near
-        self.near = set(outside)
-        for item in body:
-            match item:
-                case Let() | Store():
-                    total += self.statement(item)
-                case Loop():
-                    total += self.loop(item)
-                case Each():
-                    total += self.body(item.body)
-        self.near = outside
-        return total
-
-    def loop(self, item: Loop) -> float:
-        """Each iteration takes its work, or what its results need to be there for the next."""
-        size = self.extents[item.index]
-        lower = min(max(self.number(item.lower), 0), size)
-        upper = min(max(self.number(item.upper), lower), size)
-        trips = math.ceil((upper - lower) / item.block)
-        hidden, outer = self.open.get(item.index), self.ready
-        self.open[item.index] = item.block
-        self.loops.append(item.index)
-        carried = [carry.tile.name for carry in item.carries]
-        self.ready = {name: {name: 0.0} for name in carried}
-        work = self.body(item.body) + 1
-        chain = max((self.ready.get(f"{n}'", {}).get(n, 0.0) for n in carried), default=0.0)
-        self.ready = outer
-        self.loops.pop()
-        del self.open[item.index]
-        if hidden is not None:
-            self.open[item.index] = hidden
-        cycles = trips * max(work, chain)
-        late = _latest((outer[name] for name in reads(item) if name in outer), cycles)
-        if late:
-            self.ready |= dict.fromkeys(carried, late)
-        return cycles
-
-    def number(self, bound: Polynomial) -> int:
-        """A bound, from the middle of the blocks around."""
-
-        def value(atom: Atom) -> Polynomial | None:
-            match atom:
-                case Symbol(name, "base"):
-                    return polynomial(self.extents[name] // 2)
-                case Symbol():
-                    return polynomial(self.known[atom])
-                case Opaque():
-                    return polynomial(1 << 40)
-                case _:
-                    return None
-
-        return substitute(bound, value).constant or 0
-
-    def follows(self, read: Read) -> bool:
-        """Whether the next iteration of the innermost loop reads the neighbours."""
-        return bool(self.loops) and stride_class(read, self.loops[-1], self.units) is Along.NEXT
-
-    def reach(self, read: Read) -> float:
-        """Bytes that are read before the same elements are read again: what the loops touch that
-        lie inside the innermost one which changes nothing; or the whole tensor."""
-        free = free_indices(read)
-        walked = {index: self.extents[index] for index in _last(self.loops, free)}
-        if len(walked) == len(set(self.loops)):
-            return self.bytes(read.tensor)
-        lanes = {i: n for i, n in self.open.items() if i in free and i not in walked}
-        elements = math.prod((*walked.values(), *lanes.values()))
-        return min(elements * read.tensor.dtype.bits / 8, self.bytes(read.tensor))
-
-    # --- statements -----------------------------------------------------------------------------
-
-    def statement(self, item: Let | Store) -> float:
-        """Cycles of the cheapest way to run one index along vectors."""
-        exprs = expressions(item)
-        free = frozenset[str]().union(*map(free_indices, exprs))
-        if isinstance(item, Let):
-            free |= {*item.tile.axes, *item.reduced}
-        axes = {index: self.open[index] for index in free if self.open.get(index, 1) > 1}
-        along = [index for index, size in axes.items() if size & (size - 1) == 0]
-        ways = [_Way(self, axes, lane) for lane in along or (None,)]
-        best = min(ways, key=lambda way: way.cycles(item))
-        cycles = best.cycles(item)
-        self.near |= {node for node in postorder(exprs) if isinstance(node, Read)}
-        late = best.late(item)
-        if isinstance(item, Let) and late:
-            self.ready[item.tile.name] = late
-        return cycles
+SLOTS = 2  # slots of a ring that a copy in a loop fills, at least
+HIDDEN = 0.15  # part of the other units' work that does not overlap with the busiest one's
+START = 1500  # cycles until a block's first tiles are there and after its last are stored
+LAUNCH = 3e-6  # seconds from one kernel to the next
+GUESS = 1024  # an extent of which nothing is known
+SPECIAL = frozenset("exp exp2 log log2 div rsqrt sqrt tanh sigmoid sin cos erf pow".split())
+SIMPLE = frozenset("min max lt le gt ge eq ne and or not".split())
 
 
 @dataclass(frozen=True)
-class _Way:
-    """A statement with these axes, `lane` of them along vectors."""
+class Estimate:
+    """Seconds of a kernel; cycles of each unit in one block; bytes of shared memory, and of
+    registers that tiles fill, in one block; blocks of the grid."""
 
-    kernel: _Kernel
-    axes: Mapping[str, int]
-    lane: str | None
+    seconds: float
+    units: Mapping[str, float]
+    shared: int
+    registers: int
+    blocks: int
 
-    def vectors(self, free: frozenset[str], dtype: DType) -> float:
-        """Vectors of what depends on `free` indices."""
-        width = max(1, self.kernel.lanes * 32 // max(32, dtype.bits))
-        count = 1.0
-        for index, size in self.axes.items():
-            if index in free:
-                count *= math.ceil(size / width) if index == self.lane else size
-        return count
+    def misfit(self, product: Product) -> str:
+        """What does not fit on a multiprocessor; "": all does."""
+        shared, registers = product.whole("size.shared"), 4 * product.whole("size.registers")
+        if self.shared > shared:
+            return f"{self.shared:,} bytes of shared memory, there are {shared:,}"
+        if self.registers > 0.8 * registers:
+            return f"{self.registers:,} bytes of tiles in registers, there are {registers:,}"
+        return ""
 
-    def cycles(self, item: Let | Store) -> float:
-        """Of a statement: what is computed, or what is moved, whatever takes longer."""
-        return max(self.done(item), self.moved(item))
 
-    def done(self, item: Let | Store) -> float:
-        """Cycles of its functions; a multiplication before an addition costs nothing."""
-        cycles, sums, products = 0.0, 0.0, 0.0
+def estimate(
+    kernel: Kernel, machine: Machine, product: Product, extents: Mapping[str, Polynomial],
+    sizes: Mapping[str, int],
+) -> Estimate:  # fmt: skip
+    """The estimate of a kernel at extents as far as they are known; others are guessed."""
+    lanes = {item.index: item.block for item in statements(kernel.body) if isinstance(item, Loop)}
+    walk = _Walk(machine, product, extents, sizes, tiles(kernel), lanes)
+    bases = {b.index: max(0, walk.extent(b.index) - b.size) // 2 for b in kernel.grid}
+    walk.body(kernel.body, 1.0, False, bases)
+    blocks = math.prod(math.ceil(walk.extent(b.index) / b.size) for b in kernel.grid)
+    processors, registers = product.whole("chip.processors"), walk.registers(kernel)
+    busy = max(walk.units.values(), default=0.0) + HIDDEN * sum(walk.units.values())
+    waves = math.ceil(blocks / (processors * _resident(walk.shared, registers, product)))
+    cycles = math.ceil(blocks / processors) * busy + waves * START
+    computing = cycles / (float(product["chip.clock"]) * 1e6)
+    moved = sum(walk.bytes(tensor) for tensor in (*kernel.reads, *kernel.writes))
+    moving = moved / (float(product["chip.dram"]) * 1e9)
+    seconds = max(computing, moving) + LAUNCH
+    return Estimate(seconds, walk.units, walk.shared, registers, blocks)
+
+
+def _resident(shared: int, registers: int, product: Product) -> int:
+    """How many blocks of this much memory run on a multiprocessor at a time, at most 8."""
+    by_shared = product.whole("size.shared_processor") // (shared + product.whole("size.reserved"))
+    by_registers = 4 * product.whole("size.registers") // max(1, 2 * registers)
+    return max(1, min(by_shared, by_registers, 8))
+
+
+@dataclass
+class _Walk:
+    """One walk over a kernel's text."""
+
+    machine: Machine
+    product: Product
+    extents: Mapping[str, Polynomial]
+    sizes: Mapping[str, int]
+    tiles: Mapping[str, Tile]
+    blocks: Mapping[str, int]
+    units: dict[str, float] = field(default_factory=dict[str, float])
+    shared: int = 0
+
+    def extent(self, index: str) -> int:
+        """An extent, guessed if it is not known."""
+        found = self.sizes.get(index)
+        return found if found is not None else self.value(self.extents[index], {})
+
+    def value(self, size: Polynomial, bases: Mapping[str, int]) -> int:
+        """A size or bound; what depends on data counts as much."""
+
+        def known(atom: Atom) -> Polynomial | None:
+            match atom:
+                case Symbol(name, "base"):
+                    return polynomial(bases.get(name, 0))
+                case Symbol(name, _):
+                    return polynomial(self.sizes.get(name, GUESS))
+                case Opaque():
+                    return polynomial(1 << 20)
+                case _:
+                    return None
+
+        return substitute(size, known).constant or 0
+
+    def bytes(self, tensor: Tensor) -> int:
+        """Bytes of a tensor in memory."""
+        return math.prod(self.value(size, {}) for size in tensor.shape) * tensor.dtype.bits // 8
+
+    def body(
+        self, body: tuple[Statement, ...], trips: float, looped: bool, bases: Mapping[str, int]
+    ) -> None:
+        """Statements that run so many times in a block."""
+        for item in body:
+            match item:
+                case Let() | Store():
+                    self.statement(item, trips, looped)
+                case Loop(index, block, lower, upper):
+                    length = self.value(upper, bases) - max(0, self.value(lower, bases))
+                    count = max(0, math.ceil(length / block))
+                    self.body(item.body, trips * count, True, {**bases, index: 0})
+                case Each():
+                    self.body(item.body, trips, looped, bases)
+
+    def statement(self, item: Let | Store, trips: float, looped: bool) -> None:
+        """The work of one statement."""
+        for rate, work in self.work(item):
+            name = rate.removeprefix("rate.")
+            cycles = trips * work / float(self.product[rate])
+            self.units[name] = self.units.get(name, 0.0) + cycles
+        if isinstance(item, Let) and item.tile.space == "shared":
+            self.shared += _bytes(item.tile) * (SLOTS if looped else 1)
+
+    def work(self, item: Let | Store) -> Iterator[tuple[str, float]]:
+        """Rates that a statement is priced by, and how much work it is."""
+        found = self.machine.instructions[item.by.instruction]
+        lanes = self.lanes(item)
+        if found.op is not None:
+            yield found.cost.rate, lanes
+            return
+        if found.body is not None:
+            bits = item.tile.dtype.bits if isinstance(item, Let) else item.tensor.dtype.bits
+            yield found.cost.rate, lanes * bits / 8
+            return
+        yield from self.threads(item, lanes)
+
+    def lanes(self, item: Let | Store) -> float:
+        """The lanes on which a statement works."""
+        if isinstance(item, Let):
+            inner = math.prod(self.lanes_of(item.body, index) for index in item.reduced)
+            return math.prod(item.tile.sizes) * inner
+        values = [n for n in postorder([item.value]) if isinstance(n, Value)]
+        return max((math.prod(self.tiles[v.tile].sizes) for v in values), default=1)
+
+    def lanes_of(self, body: Expr, index: str) -> int:
+        """Lanes along a reduced index, from the tiles that have it."""
+        for node in postorder([body]):
+            if isinstance(node, Value) and index in node.axes:
+                return self.tiles[node.tile].sizes[node.axes.index(index)]
+        return self.blocks.get(index, 1)
+
+    def threads(self, item: Let | Store, lanes: float) -> Iterator[tuple[str, float]]:
+        """The work of a statement that threads do, function by function."""
         for node in postorder(expressions(item)):
             match node:
-                case Apply() | Select() | Cast() if constant(node):
-                    pass
-                case Apply(function, args):
-                    count = self.vectors(free_indices(node), settled(value_type(node)))
-                    match function.name:
-                        case "add" | "sub":
-                            sums += (len(args) - 1) * count
-                        case "mul":
-                            products += (len(args) - 1) * count
-                        case _:
-                            cycles += self.function(node) * count
-                case Select() | Cast():
-                    cycles += PLAIN * self.vectors(free_indices(node), settled(value_type(node)))
+                case Apply(function, args) if function.name in SPECIAL:
+                    yield "rate.exp", lanes
+                case Apply(function, args) if function.name in SIMPLE:
+                    yield "rate.alu", lanes * max(1, len(args) - 1)
+                case Apply(_, args):
+                    yield "rate.fma", lanes * max(1, len(args) - 1)
+                case Select():
+                    yield "rate.alu", lanes
+                case Cast():
+                    yield "rate.convert", lanes
+                case Read(tensor, _):
+                    yield "rate.copy", lanes * tensor.dtype.bits / 8
                 case _:
                     pass
         if isinstance(item, Let) and item.op is not None:
-            dtype, axes = settled(value_type(item.body)), frozenset(self.axes)
-            own = COSTLY.get(item.op.name, PLAIN) * self.vectors(axes, dtype)
-            sums, cycles = (sums + own / PLAIN, cycles) if item.op is SUM else (sums, cycles + own)
-            if self.lane in item.reduced:
-                cycles += ACROSS * self.vectors(frozenset(item.tile.axes), item.tile.dtype)
-        return cycles + PLAIN * max(sums, products)
-
-    def function(self, node: Apply) -> float:
-        """Cycles of one vector of a function."""
-        name = node.function.name
-        if name == "pow" and isinstance(node.args[1], Literal):
-            return 2 * PLAIN
-        if name in SCALAR:
-            return CALL * (self.kernel.lanes if self.lane in free_indices(node) else 1)
-        own = COSTLY.get(name, PLAIN * max(1, len(node.args) - 1))
-        return own if self.lane in free_indices(node) or own <= PLAIN else own / 2
-
-    def moved(self, item: Let | Store) -> float:
-        """Cycles of loads and stores."""
-        total = 0.0
-        for node in postorder(expressions(item)):
-            if isinstance(node, Read):
-                total += self.access(node)
-            elif isinstance(node, Value) and self.kernel.spaces.get(node.tile) == "memory":
-                total += PLAIN * self.vectors(frozenset(node.axes), node.dtype)
+            yield "rate.alu" if item.op.name in ("max", "min", "any", "all") else "rate.fma", lanes
         if isinstance(item, Store):
-            return total + 2 * self.access(Read(item.tensor, item.subscripts))
-        own = self.vectors(frozenset(item.tile.axes), item.tile.dtype)
-        if item.tile.space == "memory" or own > REGISTERS:
-            total += 2 * PLAIN * own
-        return total
+            yield "rate.copy", lanes * item.tensor.dtype.bits / 8
 
-    def access(self, read: Read) -> float:
-        """Loading, or storing, what a read touches."""
-        free = free_indices(read)
-        vectors = self.vectors(free, read.tensor.dtype)
-        size = 0.0 if read in self.kernel.near else self.kernel.reach(read)
-        each = PLAIN if size <= NEAR else 3.0 if size <= FAR_AWAY else 6.0
-        if self.lane is not None and self.lane in free:
-            if stride_class(read, self.lane, self.kernel.units) is Along.FAR:
-                far = 3 * each if size > NEAR and not self.kernel.follows(read) else 0.0
-                lanes = min(self.kernel.lanes, self.axes[self.lane])
-                return max(far, GATHER) * lanes * vectors
-        elif size > NEAR:
-            each = PLAIN  # one element for all lanes: its neighbours come with it
-        return each * vectors
-
-    def late(self, item: Let | Store) -> Waits:
-        """What the result waits for."""
-        ready = self.kernel.ready
-        found: dict[object, Waits] = {}
-        for node in postorder(expressions(item)):
-            if isinstance(node, Value):
-                found[node] = ready.get(node.tile, {})
-            else:
-                operands = (found[item] for item in _operands(node) if item in found)
-                found[node] = _latest(operands, _latency(node))
-        last = [found[node] for node in expressions(item)]
-        if not isinstance(item, Let) or item.op is None:
-            return _latest(last, 0.0)
-        across = 2 * ACROSS if self.lane in item.reduced else 0.0
-        waits = [_latest(last, across)]
-        if item.onto is not None:
-            waits.append(ready.get(item.onto.name, {}))
-        return _latest(waits, LATENCY.get(item.op.name, USUAL))
+    def registers(self, kernel: Kernel) -> int:
+        """Bytes of the register tiles that have storage of their own, carried ones foremost."""
+        return sum(_bytes(tile) for tile in _own(kernel.body))
 
 
-def _last(loops: Sequence[str], free: frozenset[str]) -> list[str]:
-    """The innermost loops that are all over `free` indices."""
-    return list(takewhile(free.__contains__, reversed(loops)))
+def _own(body: tuple[Statement, ...]) -> Iterator[Tile]:
+    """Register tiles that take nobody's storage."""
+    for item in body:
+        match item:
+            case Let(tile) if tile.space == "register" and item.into is None:
+                if not tile.name.endswith("'"):
+                    yield tile
+            case Loop():
+                yield from (c.tile for c in item.carries if not isinstance(c.start, Tile))
+                yield from _own(item.body)
+            case Each():
+                yield from _own(item.body)
+            case _:
+                pass
 
 
-def _latest(items: Iterable[Waits], more: float) -> Waits:
-    """The longest waits among several, and some cycles more."""
-    found: Waits = {}
-    for item in items:
-        for name, cycles in item.items():
-            found[name] = max(found.get(name, 0.0), cycles + more)
-    return found
-
-
-def _latency(node: object) -> float:
-    if isinstance(node, Apply):
-        name = node.function.name
-        return LATENCY.get(name, USUAL + 2 * COSTLY.get(name, 0.0))
-    return 1.0 if isinstance(node, Select) else 0.0
-
-
-def _operands(node: object) -> tuple[object, ...]:
-    match node:
-        case Apply(_, args):
-            return args
-        case Select(condition, yes, no):
-            return (condition, yes, no)
-        case Cast(_, arg):
-            return (arg,)
-        case _:
-            return ()
+def _bytes(tile: Tile) -> int:
+    return math.prod(tile.sizes) * tile.dtype.bits // 8

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from tensorc.commands import pipelines
 from tensorc.commands.options import (
     choose,
+    print_json,
     read_programs,
     sizes,
     static,
     with_cuts,
     with_file,
+    with_json,
     with_numerics,
     with_sizes,
     write_output,
@@ -22,7 +26,10 @@ from tensorc.commands.options import (
 from tensorc.compiler import Request
 from tensorc.ir.tensor import Program
 
-LEVELS = ("tensor", "plan", "tile", "llvm", "asm", "obj", "cuda", "ptx", "cubin", "header")
+PIPELINES = ("schedule", "channel")
+LEVELS = (
+    "tensor", "plan", "tile", *PIPELINES, "llvm", "asm", "obj", "cuda", "ptx", "cubin", "header",
+)  # fmt: skip
 
 
 @click.command("compile")
@@ -32,43 +39,77 @@ LEVELS = ("tensor", "plan", "tile", "llvm", "asm", "obj", "cuda", "ptx", "cubin"
 @click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
 @with_numerics
 @with_cuts
+@pipelines.with_machine
+@pipelines.with_proof
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
+@with_json
 def command(
     file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
-    deterministic: bool, cuts: str | None, output: str, force: bool,
+    deterministic: bool, cuts: str | None, machine: str | None, prove: bool, output: str,
+    force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
-    Extents given with --size are fixed in the kernel; the others are arguments of it.
+    Extents given with --size are fixed in the kernel; the others are arguments of it. FILE may be a
+    level-2 text (.tile) or a loop problem (.json) where a schedule or level 3 is asked for.
     """
     from tensorc import emulated
     from tensorc.compiler import planned, show
 
+    if emit in PIPELINES:
+        if arch in emulated.CPU and not pipelines.is_text(file):
+            raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
+        found = pipelines.find(file, name, arch, machine, sizes(size), prove)
+        told = {"operator": found.name, "arch": arch, "emit": emit}
+        return _write(told, pipelines.emitted(found, emit).encode(), output, force, as_json)
+    if machine is not None or prove:
+        raise click.UsageError("--machine and --prove are for --emit schedule and channel")
     program = choose(read_programs(file), name, file)
+    about: dict[str, object] = {"operator": program.name, "arch": arch, "emit": emit}
     if emit == "tensor":
-        write_output(output, show(program).encode(), force)
-        return 0
+        return _write(about, show(program).encode(), output, force, as_json)
     if emit == "header":
-        return _ahead(program, arch, sizes(size), policy, deterministic, output, force)
+        given = sizes(size)
+        return _ahead(program, arch, given, policy, deterministic, output, force, as_json)
     fixed = static(program, sizes(size))
     wanted = emulated.request(arch, fixed, {}, policy, deterministic, cuts=cuts)
     if emit == "plan":
-        write_output(output, show(planned(program, wanted)).encode(), force)
-        return 0
+        return _write(about, show(planned(program, wanted)).encode(), output, force, as_json)
     if arch in emulated.CPU:
         if emit in ("cuda", "ptx", "cubin"):
             raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
         data = _for_cpu(program, wanted, emit)
     else:
         data = _for_gpu(program, wanted, emit, arch)
-    write_output(output, data, force)
+    about.update(sizes=dict(wanted.static), policy=policy, deterministic=deterministic)
+    return _write(about, data, output, force, as_json)
+
+
+def _write(
+    about: Mapping[str, object], data: bytes, output: str, force: bool, as_json: bool
+) -> int:
+    """Write the output; with --json say so on stdout, or have the text in the JSON."""
+    if not as_json:
+        write_output(output, data, force)
+        return 0
+    if output != "-":
+        write_output(output, data, force)
+        print_json("compile", {**about, "output": output, "bytes": len(data)})
+        return 0
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise click.UsageError(
+            f"--json has no place for {about['emit']}: name a file with -o"
+        ) from None
+    print_json("compile", {**about, "text": text})
     return 0
 
 
 def _ahead(
     program: Program, arch: str, given: dict[str, int], policy: str, deterministic: bool,
-    output: str, force: bool,
+    output: str, force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Write NAME.h, NAME.c and, for a CPU, NAME.o, with NAME from the output."""
     from tensorc.ahead import files
@@ -81,7 +122,10 @@ def _ahead(
         raise click.UsageError(f"-o {output}: C includes it; use ASCII letters, digits, . _ or -")
     wanted = request(arch, static(program, given), {}, policy, deterministic)
     made = files(program, wanted, target.name, arch)
-    write_together({str(target.with_name(name)): data for name, data in made.items()}, force)
+    paths = {str(target.with_name(name)): data for name, data in made.items()}
+    write_together(paths, force)
+    if as_json:
+        print_json("compile", {"operator": program.name, "arch": arch, "files": list(paths)})
     return 0
 
 

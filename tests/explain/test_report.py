@@ -23,10 +23,10 @@ op attend(q: f16[m, d], k: f16[n, d], v: f16[n, e]) -> o: f16[m, e]
 GEMV = "op gemv(a: f32[m, k], x: f32[k]) -> y: f32[m]\n  y[m] = sum[k](a[m, k] * x[k])\n"
 
 
-def report(text: str, policy: str = "fast", **sizes: int) -> Report:
+def report(text: str, policy: str = "fast", cuts: str = "cost", **sizes: int) -> Report:
     """The report on the one operator of a text."""
     (op,) = tc.loads(text)
-    return explained(op.program, Request(cpu_target(), sizes, policy=policy))
+    return explained(op.program, Request(cpu_target(), sizes, policy=policy, cuts=cuts))
 
 
 def section(found: Report, title: str) -> Section:
@@ -45,7 +45,7 @@ def test_sections_come_in_order_and_as_data() -> None:
 
 
 def test_passes_say_what_changed() -> None:
-    lines = section(report(SOFT), "passes").lines
+    lines = section(report(SOFT, cuts="all"), "passes").lines
     assert "complex_parts: changes nothing here" in lines
     assert "  - p[m, n] = softmax[n](s[m, n])" in lines
     assert any(line.startswith("  + p[m, n] = exp(s[m, n] - ") for line in lines)
@@ -84,9 +84,10 @@ def test_costs_are_counted_where_sizes_are_known() -> None:
     data = section(report(GEMV, m=10, k=100), "costs").data
     assert isinstance(data, dict)
     assert data["bytes"] == 4 * (10 * 100 + 100 + 10) and data["temporaries"] == 0
-    assert section(report(SOFT, m=3, n=20, d=8, e=4), "costs").lines[-1] == (
-        "480 bytes of temporaries (s, p)"
-    )
+    apart = report(SOFT, cuts="all", m=3, n=20, d=8, e=4)
+    assert section(apart, "costs").lines[-1] == "480 bytes of temporaries (s, p)"
+    together = report(SOFT, cuts="none", m=3, n=20, d=8, e=4)
+    assert section(together, "costs").lines[-1] == "0 bytes of temporaries"
 
 
 def test_numerics() -> None:

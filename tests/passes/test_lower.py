@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import pytest
 
+import tensorc as tc
 from tensorc.codegen.llvm import Options, emit
 from tensorc.compiler import Request, Target, compile_cpu, cpu_target, run_passes
 from tensorc.ir.accept import Outcome, accept
@@ -23,9 +25,16 @@ CPU = Target("avx512", 16)
 
 
 def llvm_of(text: str, static: dict[str, int]) -> str:
-    """The LLVM IR of a one-operator text."""
+    """The LLVM IR of a one-operator text, a kernel for each equation."""
     (program,) = read(text)
-    return emit(run_passes(program, Request(CPU, static)), Options(static, {})).text
+    return emit(run_passes(program, Request(CPU, static, cuts="all")), Options(static, {})).text
+
+
+def test_small_powers_are_products() -> None:
+    text = "op f(x: f32[m], i: i32[m]) -> y: f32[m]\n  y[m] = x[m] ** 3 + i[m] ** 2\n"
+    assert "pow" not in llvm_of(text, {}) and llvm_of(text, {}).count("mul") < 20
+    x, i = np.float32([-2, 0.5, 3]), np.int32([3, -4, 0])
+    assert tc.loads(text).f(x, i).tolist() == (x**3 + i**2).tolist()
 
 
 VECTORISED = {

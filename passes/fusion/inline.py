@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tensorc.ir.dtypes import DType
 from tensorc.ir.node import Node, postorder, rebuild
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
+    Cast,
     Check,
     Equation,
     Expr,
@@ -23,7 +25,9 @@ from tensorc.ir.tensor import (
     Program,
     Read,
     Reduce,
+    Round,
     free_indices,
+    value_type,
 )
 
 _MARK = "@"  # in names of the normal form until they get names of the program
@@ -122,7 +126,7 @@ class Inliner:
         """The body of an equation at the subscripts of a read."""
         if any(isinstance(node, Reduce) for node in postorder(read.subscripts)):
             raise Unfused(f"{equation.tensor.name} is read at reduced positions")
-        body = self.whole(equation.body)
+        body = _typed(self.whole(equation.body), equation.tensor.dtype)
         names = dict(zip(equation.indices, read.subscripts, strict=True))
         for axis in self.checked.get(read, ()):
             self._inherit(body, equation.indices[axis], names)
@@ -227,6 +231,13 @@ class Inliner:
         return tuple(
             Check(read, axis) for read in reads for axis in sorted(self.checked.get(read, ()))
         )
+
+
+def _typed(body: Expr, dtype: DType) -> Expr:
+    """A body with the type that its name has, where it would take that of its surroundings."""
+    if not value_type(body).weak:
+        return body
+    return Round(dtype, body) if dtype.floating else Cast(dtype, body)
 
 
 def _index(item: Expr) -> str:

@@ -38,8 +38,8 @@ from tensorc.ir.tensor import (
     free_indices,
     value_type,
 )
-from tensorc.passes.algebra.egraph import Facts
 from tensorc.passes.algebra.exponentials import arguments
+from tensorc.passes.algebra.facts import Facts
 from tensorc.passes.algebra.openings import alike, gathered_axis, openable, shifts
 from tensorc.passes.algebra.renaming import Names, renamed
 from tensorc.passes.algebra.terms import (

@@ -16,7 +16,8 @@ from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.tensor import Apply, Program, Read, Reduce
 from tensorc.passes.algebra.decode import Lost, decode
 from tensorc.passes.algebra.egraph import EngineFailed, Graph, Limits
-from tensorc.passes.algebra.encode import Encoded, encode
+from tensorc.passes.algebra.encode import encode
+from tensorc.passes.algebra.encoded import Encoded
 from tensorc.passes.algebra.exponentials import EXPONENTIALS
 from tensorc.passes.algebra.extract import Extracted
 from tensorc.passes.algebra.renaming import Unsuitable

@@ -176,3 +176,11 @@ def test_a_modulus_has_an_error() -> None:
     call = prepare(op.program, {"x": x})
     assert worst(judge(call, {"y": op(x)})) is Outcome.PASS
     assert worst(judge(call, {"y": op(x) * np.float32(1.00001)})) is Outcome.FAIL
+
+
+def test_the_part_that_is_read_is_checked() -> None:
+    (op,) = tc.loads("op f(x: complex64[n], t: i32[m]) -> y: f32[m]\n  y[m] = imag(x[t[m]])\n")
+    x, t = np.array([1 + 2j, 3 + 4j], np.complex64), np.array([1, 0], np.int32)
+    assert op(x, t).tolist() == [4, 2]
+    with pytest.raises(tc.OutOfRange):
+        op(x, t + 1)

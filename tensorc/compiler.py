@@ -7,12 +7,9 @@ runs; what it finds is a bug of ours and raises BrokenInvariant with the IR.
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensorc.errors import BrokenInvariant
@@ -20,6 +17,7 @@ from tensorc.ir.launch import Launch, Strides
 from tensorc.ir.node import compact
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
+from tensorc.observe import State, observe, observed, show, verify
 from tensorc.runtime.compiled import Compiled
 from tensorc.runtime.cpu import CpuKernel
 from tensorc.runtime.keys import kernel_key
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
     from tensorc.ir.tile import TileProgram
     from tensorc.passes.tiling.lower import Widths
     from tensorc.runtime.cache import Stored
-
-    State = Program | Planned | TileProgram
 
 _LOG = logging.getLogger("tensorc")
 REWRITE = True  # whether programs pass through the algebra unless a request says otherwise
@@ -164,13 +160,18 @@ def _fuse(state: State, request: Request) -> State:
     if request.policy == "strict" or not request.by_size:
         return Planned(state, None, (f"{request.words}: reductions stay apart, as written",))
     if MACHINES[request.target.machine].plain != "vector":
-        return Planned(state, None, ("plans are for CPUs so far",))
+        return Planned(state, None, ("kernels for GPUs are planned where they are tiled",))
     target, units = request.target, _units(request)
     setting = Setting(_widths(request), units, target.machine, request.static)
     return choose_plan(state, setting, request.cuts)
 
 
 def _lower(state: State, request: Request) -> State:
+    return _tiled(state, request)[0]
+
+
+def _tiled(state: State, request: Request) -> tuple[TileProgram, Mapping[str, str]]:
+    """Level 2, and why kernels of it are not on tensor cores, where others might be."""
     from tensorc.ir.plan import Planned
     from tensorc.passes.tiling.lower import lower
     from tensorc.passes.tiling.tile_fused import tile_fused
@@ -179,7 +180,7 @@ def _lower(state: State, request: Request) -> State:
     program, units, target = state.program, _units(request), request.target
     if state.plan is not None:
         lanes, static = target.lanes, request.static
-        return tile_fused(program, state.plan, lanes, units, target.machine, static)
+        return tile_fused(program, state.plan, lanes, units, target.machine, static), {}
     widths, ordered = _widths(request), request.policy == "strict"
     if target.product and not ordered:
         from tensorc.machine.product import load_product
@@ -187,8 +188,8 @@ def _lower(state: State, request: Request) -> State:
 
         product = load_product(target.product)
         made = tile_placed(program, target.machine, widths, units, request.static, product)
-        return made.program
-    return lower(program, widths, units, target.machine, request.static, ordered)
+        return made.program, made.reasons
+    return lower(program, widths, units, target.machine, request.static, ordered), {}
 
 
 def _units(request: Request) -> dict[str, int | None]:
@@ -241,12 +242,12 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
 
     state: State = program if request.checks else replace(program, checks=())
     request = replace(request, strides=layouts(program, request))
-    _observe(0, "source", state)
+    observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
         before, (state, killed) = state, _done(step, state, request)
         if steps is not None:
             steps.append(_step(step, before, state, killed))
-        _observe(number, step.name, state)
+        observe(number, step.name, state)
         if faults := verify(state):
             raise BrokenInvariant(
                 f"after {step.name}:\n" + "\n".join(faults) + f"\n\n{show(state)}\n"
@@ -309,59 +310,8 @@ def explained(program: Program, request: Request) -> Report:
     run_passes(program, request, steps)
     machine, strides = request.target.machine, layouts(program, request)
     sizes, numerics = request.static, (request.policy, request.deterministic)
-    return report(Subject(program, tuple(steps), machine, sizes, strides, *numerics))
-
-
-def verify(state: State) -> Sequence[str]:
-    """The faults that the level's verifier finds."""
-    from tensorc.ir.plan import Planned
-
-    if isinstance(state, Program):
-        from tensorc.ir.verify_tensor import verify as verify_tensor
-
-        # Conditions and checks speak of accesses as the user wrote them; passes rewrite those.
-        return verify_tensor(state, accesses=False)
-    if isinstance(state, Planned):
-        from tensorc.ir.verify_plan import verify as verify_plan
-
-        return verify_plan(state)
-    from tensorc.ir.verify_tile import verify as verify_tile
-    from tensorc.machine.verify_uses import verify as verify_uses
-
-    return [*verify_tile(state), *verify_uses(state)]
-
-
-def show(state: State) -> str:
-    """The IR as text."""
-    from tensorc.ir.plan import Planned
-
-    if isinstance(state, Planned):
-        return str(state)
-    if isinstance(state, Program):
-        from tensorc.ir.print_tensor import show_program
-
-        return show_program(state)
-    from tensorc.ir.print_tile import show as show_tile
-
-    return show_tile(state)
-
-
-def _observe(number: int, name: str, state: State) -> None:
-    wanted = os.environ.get("TENSORC_PRINT", "").split(",")
-    if name in wanted or "all" in wanted:
-        print(f"--- {name}\n{show(state)}", file=sys.stderr)
-    if folder := os.environ.get("TENSORC_DUMP"):
-        write_text(Path(folder) / f"{number:02d}-{name}.txt", show(state))
-    if name == os.environ.get("TENSORC_STOP_AFTER"):
-        raise SystemExit(0)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing: a temporary beside it, then one rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(text)
-    part.replace(path)
+    _, plain = _tiled(steps[-1].before, request)
+    return report(Subject(program, tuple(steps), machine, sizes, strides, *numerics, plain))
 
 
 def cpu_target() -> Target:
@@ -382,7 +332,7 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
 
     levels = _Levels(program, request)
     key = _key(program, request)
-    found = None if _observed() else cache.load(key)
+    found = None if observed() else cache.load(key)
     if found is not None:
         return _loaded(found, levels)
     launch, code = levels.launch(), levels.code()
@@ -404,11 +354,6 @@ def _key(program: Program, request: Request) -> dict[str, Json]:
         **{name: value for name, value in vars(request).items() if name not in _APART},
     }
     return kernel_key(program, request.static, request.strides, options, cpu)
-
-
-def _observed() -> bool:
-    """Whether somebody wants to see the passes at work."""
-    return any(os.environ.get(f"TENSORC_{name}") for name in ("DUMP", "PRINT", "STOP_AFTER"))
 
 
 def _loaded(found: Stored, levels: _Levels) -> Compiled:

@@ -32,6 +32,9 @@ LEVELS = (
 )  # fmt: skip
 
 
+_NOT_MEASURED = ("tensor", "header", *PIPELINES)
+
+
 @click.command("compile")
 @with_file
 @with_sizes
@@ -43,11 +46,12 @@ LEVELS = (
 @pipelines.with_proof
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
+@click.option("--measure", is_flag=True, help="Choose the tile by time on this CPU.")
 @with_json
 def command(
     file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
     deterministic: bool, cuts: str | None, machine: str | None, prove: bool, output: str,
-    force: bool, as_json: bool,
+    force: bool, measure: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
@@ -55,8 +59,11 @@ def command(
     level-2 text (.tile) or a loop problem (.json) where a schedule or level 3 is asked for.
     """
     from tensorc import emulated
-    from tensorc.compiler import planned, show
+    from tensorc.compiler import planned
+    from tensorc.observe import show
 
+    if measure and (arch not in emulated.CPU or deterministic or emit in _NOT_MEASURED):
+        raise click.UsageError("--measure chooses tiles of CPU kernels, of code or --emit tile")
     if emit in PIPELINES:
         if arch in emulated.CPU and not pipelines.is_text(file):
             raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
@@ -79,6 +86,7 @@ def command(
     if arch in emulated.CPU:
         if emit in ("cuda", "ptx", "cubin"):
             raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
+        wanted = _measured(program, wanted) if measure else wanted
         data = _for_cpu(program, wanted, emit)
     else:
         data = _for_gpu(program, wanted, emit, arch)
@@ -129,12 +137,32 @@ def _ahead(
     return 0
 
 
+def _measured(program: Program, request: Request) -> Request:
+    """The request with the fastest tile; every candidate's time goes to standard error."""
+    from tensorc.commands.measure import measure
+    from tensorc.commands.run import drawn
+
+    free = [index for index, size in program.extents if str(size) == f"|{index}|"]
+    if missing := [index for index in free if index not in request.static]:
+        raise click.UsageError(f"--measure needs every extent: --size {missing[0]}=N is missing")
+    arrays = drawn(program, {}, request.static, seed=0)
+    found = measure(program, request, arrays)
+    for item in found:
+        tile = item.request.target
+        click.echo(
+            f"{tile.rows} rows by {tile.vectors} vectors: {item.seconds * 1e6:,.1f} us, "
+            f"bound {item.bound:.2f}",
+            err=True,
+        )
+    return found[0].request
+
+
 _ON_A_GPU = ("tile", "cuda", "ptx", "cubin")
 
 
 def _for_gpu(program: Program, request: Request, emit: str, arch: str) -> bytes:
-    from tensorc.compiler import show
     from tensorc.emulated import levels
+    from tensorc.observe import show
 
     if emit not in _ON_A_GPU:
         raise click.UsageError(
@@ -153,7 +181,8 @@ def _for_cpu(program: Program, request: Request, emit: str) -> bytes:
     from tensorc.codegen.llvm import Options
     from tensorc.codegen.llvm import emit as emit_llvm
     from tensorc.codegen.llvm_jit import assembly, native, object_code
-    from tensorc.compiler import layouts, run_passes, show
+    from tensorc.compiler import layouts, run_passes
+    from tensorc.observe import show
 
     tiles = run_passes(program, request)
     if emit == "tile":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from difflib import ndiff
 
-from tensorc.explain.subject import Section, Step, Subject, text
+from tensorc.explain.subject import Section, Step, Subject
 from tensorc.ir.plan import Planned
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 from tensorc.ir.tile import TileProgram
+from tensorc.observe import show
 
 MOST_LINES = 40  # of one pass; TENSORC_DUMP writes all
 
@@ -36,7 +37,7 @@ def _summary(step: Step) -> str:
         return f"{count} kernel{'s' * (count != 1)}"
     if isinstance(step.after, Planned):
         return "no plan: see fusion" if step.after.plan is None else "a plan: see fusion"
-    return step.purpose if text(step.before) != text(step.after) else "changes nothing here"
+    return step.purpose if show(step.before) != show(step.after) else "changes nothing here"
 
 
 def changes(step: Step) -> list[str]:
@@ -44,5 +45,5 @@ def changes(step: Step) -> list[str]:
     lowers."""
     if not isinstance(step.before, Program) or not isinstance(step.after, Program):
         return []
-    before, after = (text(state).splitlines() for state in (step.before, step.after))
+    before, after = (show(state).splitlines() for state in (step.before, step.after))
     return [line[:2] + line[2:].strip() for line in ndiff(before, after) if line[0] in "-+"]

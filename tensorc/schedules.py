@@ -129,7 +129,8 @@ def _with_sensitivity(item: Pipelined, product: Product) -> Pipelined:
     def build(changed: Product) -> LoopProblem:
         return extract(text.kernel, text.machine, changed).problem
 
-    return replace(item, schedule=with_sensitivity(made, build, product, JIT, _cached))
+    effort = replace(JIT, wall=None)
+    return replace(item, schedule=with_sensitivity(made, build, product, effort, _cached))
 
 
 def pipeline_of(problem: LoopProblem, prove: bool = False) -> Pipelined:
@@ -140,14 +141,15 @@ def pipeline_of(problem: LoopProblem, prove: bool = False) -> Pipelined:
 
 
 def solved(problem: LoopProblem, prove: bool = False) -> Schedule:
-    """The schedule of a problem: from the cache, or from the solver in the worker process, for two
-    seconds; `prove`: for as long as a proof may take, about a minute.
+    """The schedule of a problem: from the cache, or from the solver in the worker process with the
+    work that a first call may take, two seconds on an idle machine; `prove`: with as much as a
+    proof may take, about a minute. A busy machine takes longer over the same answer.
 
     Raises Infeasible; Unavailable where there is no solver or it was stopped.
     """
     from tensorc.passes.scheduling.schedule import JIT, PROVE
 
-    return _cached(problem, PROVE if prove else JIT, "slack")
+    return _cached(problem, PROVE if prove else replace(JIT, wall=None), "slack")
 
 
 def _cached(problem: LoopProblem, effort: Effort, aim: Aim) -> Schedule:
@@ -159,7 +161,7 @@ def _cached(problem: LoopProblem, effort: Effort, aim: Aim) -> Schedule:
     return cached_schedule(problem, folder, effort, aim, _solve)
 
 
-_SECONDS = {True: 300.0, False: 10.0}  # after which the solver is killed, proving or not
+_SECONDS = {True: 300.0, False: 60.0}  # after which the solver is killed, proving or not
 
 
 def _solve(problem: LoopProblem, effort: Effort, aim: Aim) -> Schedule:

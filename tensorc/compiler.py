@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     State = Program | TileProgram
 
 _LOG = logging.getLogger("tensorc")
-REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
+REWRITE = True  # whether programs pass through the algebra unless a request says otherwise
 SECONDS = 10.0  # after which a solver is killed; its pass then leaves the program as it is
 WORTH = 0.95  # of the cost as written: what is saved has to be more than guesses of costs are wrong
 
@@ -41,12 +41,14 @@ WORTH = 0.95  # of the cost as written: what is saved has to be more than guesse
 @dataclass(frozen=True)
 class Target:
     """What is compiled for: the machine file, lanes of 32 bits in one of its vectors, and the
-    register tile in which rows share what they read: `vectors` side by side in `rows` rows."""
+    register tile in which rows share what they read: `vectors` side by side in `rows` rows.
+    `product`: a GPU on whose tensor cores products are done ("": on none)."""
 
     machine: str
     lanes: int
     vectors: int = 1
     rows: int = 1
+    product: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,13 @@ def _lower(state: State, request: Request) -> State:
     units = {name: unit_axis(strides) for name, strides in layouts}
     target, ordered = request.target, request.policy == "strict"
     widths = Widths(target.lanes, target.vectors, target.rows)
+    if target.product and not ordered:
+        from tensorc.machine.product import load_product
+        from tensorc.passes.tiling.tile_placed import tile_placed
+
+        product = load_product(target.product)
+        made = tile_placed(state, target.machine, widths, units, request.static, product)
+        return made.program
     return lower(state, widths, units, target.machine, request.static, ordered)
 
 
@@ -221,6 +230,15 @@ def _done(step: Pass, state: State, request: Request) -> tuple[State, str]:
             "%s: the solver was stopped (%s); the program stays as it is", step.name, failed
         )
         return state, str(failed)
+
+
+def lowered_form(program: Program, request: Request) -> Program:
+    """The level-1 program that is lowered to tiles: the source after every pass before that."""
+    state: State = program
+    for step in PIPELINE[:-1]:
+        state = step.run(state, request)
+    assert isinstance(state, Program)
+    return state
 
 
 def _step(done: Pass, before: State, after: State, killed: str) -> Step:

@@ -40,8 +40,9 @@ BELOW: dict[str, set[str]] = {
     "operators": {"calls"},
     "contraction": {"prepare"},
     "verify": {"prepare"},
+    "schedules": {"emulated"},
     "fuzz": {"lang", "compiler", "verify"},
-    "commands": {"fuzz", "compiler", "operators", "verify", "devices", "ahead"},
+    "commands": {"fuzz", "compiler", "operators", "verify", "devices", "schedules", "ahead"},
     "cli": {"commands"},
     "__main__": {"cli"},
     "__init__": {"operators", "contraction"},  # the public names, imported when first used

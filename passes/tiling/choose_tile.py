@@ -32,7 +32,8 @@ PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}  # that tiles
 class Wanted:
     """What a program is tiled for. `widths`: of plain kernels; `units`: the unit-stride axis of
     tensors that are not row-major; `static`: extents fixed in the kernels; `hints`: others, that
-    only guide; `names`: names that no tile may have; `product`: the GPU by name ("": the usual)."""
+    only guide; `names`: names that no tile may have; `product`: the GPU by name ("": the usual);
+    `refused`: why a kernel cannot be made into code ("": it can)."""
 
     machine: str
     widths: Widths
@@ -41,6 +42,7 @@ class Wanted:
     hints: Mapping[str, int]
     names: frozenset[str] = frozenset()
     product: str = ""
+    refused: Callable[[Kernel], str] = lambda kernel: ""
 
     @property
     def guided(self) -> dict[str, int]:
@@ -79,9 +81,10 @@ def evaluated(extents: Mapping[str, Polynomial], given: Mapping[str, int]) -> di
     return {**given, **{name: evaluate(size, known) for name, size in found.items()}}
 
 
-def candidates(item: PlannedKernel, scene: Scene, product: Product) -> Iterator[Candidate]:
+def candidates(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Iterator[Candidate]:
     """Every tile of a kernel that fits, each once. Raises Unfused, saying why, where there is
     none."""
+    product = wanted.gpu
     reasons: list[str] = []
     made: set[tuple[tuple[str, int], ...]] = set()
     fits = False
@@ -98,6 +101,9 @@ def candidates(item: PlannedKernel, scene: Scene, product: Product) -> Iterator[
         except Unfused as why:
             reasons.append(str(why))
             continue
+        if refusal := wanted.refused(kernel):
+            reasons.append(refusal)
+            continue
         found = None
         if scene.hints.keys() >= {*item.grid}:
             found = estimate(kernel, scene.machine, product, scene.extents, scene.hints)
@@ -110,10 +116,10 @@ def candidates(item: PlannedKernel, scene: Scene, product: Product) -> Iterator[
         raise Unfused(reasons[0])
 
 
-def chosen(item: PlannedKernel, scene: Scene, product: Product) -> Candidate:
+def chosen(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Candidate:
     """The candidate with the least estimate. Raises Unfused, saying why, where there is none."""
     best: Candidate | None = None
-    for option in candidates(item, scene, product):
+    for option in candidates(item, scene, wanted):
         if option.estimate is None:
             return option
         if best is None or best.estimate is None or (

@@ -13,7 +13,7 @@ is neutral (`abstract`) and needs no guard of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tensorc.ir.conditions import conjuncts
@@ -39,11 +39,12 @@ from tensorc.machine.instruction import Instruction, Slot
 from tensorc.machine.verify_uses import substituted
 from tensorc.passes.canonicalise import call
 from tensorc.passes.fusion.bounds import Range, bounding, bounds, limits
+from tensorc.passes.fusion.guards import Reads
 from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.tiling.abstract import Masked, masked
 from tensorc.passes.tiling.feed import Copies
-from tensorc.passes.tiling.lower import identity
 from tensorc.passes.tiling.match import Factor, Match, product, unify
+from tensorc.passes.tiling.neutral import identity
 from tensorc.passes.tiling.operands import Names, Operands, stem_of, use, value, where
 from tensorc.passes.tiling.shapes import atoms
 from tensorc.passes.tiling.tile_scopes import Scopes, storage
@@ -70,14 +71,14 @@ class Guard:
 @dataclass
 class Frames:
     """One kernel. `rows`: the row indices of its products; `lanes`: of every index; `whole`: the
-    indices that lie whole in tiles; `inside`: whether a read needs no condition around it."""
+    indices that lie whole in tiles; `reads`: which reads need no condition around them."""
 
     copies: Copies
     scopes: Scopes
     rows: tuple[str, ...]
     lanes: Mapping[str, int]
     whole: frozenset[str]
-    inside: Callable[[Read], bool]
+    reads: Reads
     scores: dict[Expr, frozenset[Expr]] = field(default_factory=dict[Expr, frozenset[Expr]])
     shared: list[tuple[Factor, Tile, object]] = field(
         default_factory=list[tuple[Factor, Tile, object]]
@@ -199,7 +200,7 @@ class Frames:
             unify(first, product(state.reduce, item.indices, state.body, None), result)
         except Unfused:
             return None
-        guarded = self.leaves if free else None
+        guarded = self.read_under if free else None
         found = product(state.reduce, item.indices, state.body, state.where, guarded)
         match = unify(first, found, result)
         if set(match.groups["m"]) != set(self.rows):
@@ -209,9 +210,12 @@ class Frames:
         groups = {role: self.ordered(own) for role, own in match.groups.items()}
         return replace(match, groups=groups)
 
-    def leaves(self, factor: Factor) -> bool:
-        """Whether reading a factor where a condition fails might leave its tensor."""
-        return isinstance(factor.value, Read) and not self.inside(factor.value)
+    def read_under(self, factor: Factor, conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The conditions without which reading a factor might leave its tensor."""
+        if not isinstance(factor.value, Read):
+            return ()
+        needed = self.reads.needed(factor.value, conditions)
+        return conditions if needed is None else needed
 
     def ordered(self, group: tuple[str, ...]) -> tuple[str, ...]:
         """Indices with one lane first: the last one is that of rows in shared memory."""

@@ -24,6 +24,7 @@ from tensorc.passes.canonicalise import call
 from tensorc.passes.fusion.inline import Unfused
 
 Groups = Mapping[str, tuple[str, ...]]  # role to indices
+Conditions = tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
@@ -69,12 +70,12 @@ class Match:
 
 def product(
     item: Reduce, indices: tuple[str, ...], body: Expr, where: Expr | None,
-    guarded: Callable[[Factor], bool] | None = None,
+    guarded: Callable[[Factor, Conditions], Conditions] | None = None,
 ) -> Product:  # fmt: skip
     """A reduction as a product of two factors. `indices`, `body`, `where`: as its pass has them.
 
     Every factor that has all indices of a condition counts as 0 where that fails. `guarded`: where
-    the products are 0 anyway, the factors that may not be read there; others need no condition.
+    the products are 0 anyway, the conditions that a factor needs nonetheless.
     Raises Unfused, saying why, where it is no such product.
     """
     if item.reducer is not SUM:
@@ -86,18 +87,26 @@ def product(
             factors = tuple(Factor(_operand(part), _stored(part)) for part in (a, b))
         case _:
             raise Unfused("a sum is not one of products of two factors")
-    for condition in () if where is None else _conditions(where):
-        held = [free_indices(condition) <= free_indices(factor.value) for factor in factors]
-        if guarded is not None:
-            held = [own and guarded(f) for own, f in zip(held, factors, strict=True)]
-        elif not any(held):
-            raise Unfused("a condition joins indices of both factors")
-        factors = tuple(
-            replace(f, conditions=(*f.conditions, condition)) if own else f
-            for own, f in zip(held, factors, strict=True)
-        )
+    conditions = () if where is None else tuple(_conditions(where))
+    joined = [c for c in conditions if not any(_has(factor, c) for factor in factors)]
+    if joined and guarded is None:
+        raise Unfused("a condition joins indices of both factors")
+    factors = tuple(replace(f, conditions=_own(f, conditions, guarded)) for f in factors)
     first, second = factors
     return Product(first, second, indices)
+
+
+def _own(
+    factor: Factor, conditions: Conditions,
+    guarded: Callable[[Factor, Conditions], Conditions] | None,
+) -> Conditions:  # fmt: skip
+    """The conditions under which a factor does not count as 0."""
+    own = tuple(condition for condition in conditions if _has(factor, condition))
+    return own if guarded is None else guarded(factor, own)
+
+
+def _has(factor: Factor, condition: Expr) -> bool:
+    return free_indices(condition) <= free_indices(factor.value)
 
 
 def _conditions(where: Expr) -> Iterator[Expr]:

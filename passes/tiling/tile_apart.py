@@ -58,7 +58,7 @@ def tile_apart(program: Program, wanted: Wanted) -> Tiled:
         scene = replace(wanted, names=taken).scene(program, plan)
         for item in plan.kernels:
             try:
-                kernels.append(chosen(item, scene, wanted.gpu).kernel)
+                kernels.append(chosen(item, scene, wanted).kernel)
             except Unfused as why:
                 for output in item.outputs:
                     kernels.append(by_name[output.tensor.name])

@@ -164,7 +164,7 @@ class _Chain:
         ground = Ground(Use(scene.machine.plain), None, self._layout)
         self.scopes = Scopes(scene.extents, scene.taken, ground)
         self.frames = Frames(
-            scene.copies, self.scopes, rows, lanes, whole, scene.reads.inside
+            scene.copies, self.scopes, rows, lanes, whole, scene.reads
         )  # fmt: skip
         self.walks = Walks(
             self.scopes, scene.hints, 1, scene.units, Inliner(scene.program, ()).moved, self.frames

@@ -77,7 +77,7 @@ def _fused(program: Program, wanted: Wanted) -> _Fused:
     found: list[Candidate] = []
     for item in plan.kernels:
         try:
-            found.append(chosen(item, scene, wanted.gpu))
+            found.append(chosen(item, scene, wanted))
         except Unfused:
             continue
     return _Fused(plan, found)

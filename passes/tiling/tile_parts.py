@@ -20,6 +20,7 @@ from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.fusion.split import split
 from tensorc.passes.tiling.choose_tile import Wanted, chosen, evaluated
 from tensorc.passes.tiling.estimate import Estimate, estimate
+from tensorc.passes.tiling.exists import without_searches
 from tensorc.passes.tiling.lower import lower
 
 PARTS = (2, 4, 8, 16)  # chunks of a pass that may run side by side
@@ -46,10 +47,12 @@ def _parts(
 ) -> tuple[float, TileProgram] | None:
     """The estimate of a split program, and the program; None: it cannot be split so."""
     try:
-        made, stored = split(program, plan, parts)
+        (kernel,) = plan.kernels
+        told = without_searches(kernel, dict(plan.extents))
+        made, stored = split(program, replace(plan, kernels=(told,)), parts)
         again = fuse(made, wanted.guided, "none", stored)
         scene = wanted.scene(made, again)
-        first = chosen(again.kernels[0], scene, wanted.gpu)
+        first = chosen(again.kernels[0], scene, wanted)
     except Unfused:
         return None
     if first.estimate is None:

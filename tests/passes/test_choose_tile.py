@@ -4,6 +4,7 @@ is cut into parts that run side by side."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.tiling.choose_tile import PRODUCTS, Candidate, Wanted, candidates, chosen
 from tensorc.passes.tiling.estimate import estimate
 from tensorc.passes.tiling.lower import Widths
+from tensorc.passes.tiling.tile_gpu import tile_for
 from tests.passes.test_tile_chain import CHAINS
 from tests.passes.test_tile_product import GEMM, GPUS, compare, products, program, tiled
 
@@ -27,7 +29,7 @@ def options(text: str, machine: str, sizes: Mapping[str, int]) -> list[Candidate
     plan = fuse(item, sizes, "none")
     wanted = Wanted(machine, Widths(128), {}, sizes, {})
     (kernel,) = plan.kernels
-    return list(candidates(kernel, wanted.scene(item, plan), wanted.gpu))
+    return list(candidates(kernel, wanted.scene(item, plan), wanted))
 
 
 @pytest.mark.parametrize("machine", GPUS)
@@ -86,7 +88,24 @@ def test_a_kernel_without_a_tile_says_what_does_not_fit() -> None:
     wanted = Wanted("sm_80", Widths(128), {}, sizes, {})
     (kernel,) = plan.kernels
     with pytest.raises(Unfused, match="its other products are computed again"):
-        chosen(kernel, wanted.scene(item, plan), wanted.gpu)
+        chosen(kernel, wanted.scene(item, plan), wanted)
+
+
+def test_what_cannot_become_code_is_no_candidate() -> None:
+    sizes = {"m": 4096, "n": 4096, "k": 4096}
+
+    def refused(kernel: Kernel) -> str:
+        return "too wide" if any(block.size > 64 for block in kernel.grid) else ""
+
+    wanted = Wanted("sm_90a", Widths(128), {}, sizes, {}, refused=refused)
+    made = tile_for(program(GEMM), wanted)
+    assert show_grid(made.program.kernels[0]) == "m by 64, n by 64"
+
+    def never(kernel: Kernel) -> str:
+        return "no place"
+
+    nothing = tile_for(program(GEMM), replace(wanted, refused=never))
+    assert nothing.reasons == {"o": "no place"} and not products(nothing)
 
 
 @pytest.mark.parametrize("machine", GPUS)

@@ -211,8 +211,12 @@ def _far(b: Builder, size: Operand, form: _Special) -> Operand:
 
 
 def power(b: Builder, args: Sequence[Operand]) -> Operand:
-    """|x| ** y as 2 ** (y log2 |x|), with C's special values."""
+    """|x| ** y as 2 ** (y log2 |x|), with C's special values; squares and cubes as products."""
     x, y = args
+    for exponent in (2, 3):
+        if y.ref == b.const(exponent, y.dtype).ref:
+            square = b.op("fmul", x, x)
+            return square if exponent == 2 else b.op("fmul", square, x)
     if x.dtype is F64:
         return b.each_lane("pow", args, F64)
     return b.convert(

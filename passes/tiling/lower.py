@@ -62,6 +62,7 @@ from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, variants
 from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of, turned
 from tensorc.passes.tiling.neutral import COMBINE, identity
+from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
 
 T = TypeVar("T")
@@ -85,6 +86,8 @@ def lower(
     """Lower a canonical program. `units`: the unit-stride axis of tensors that are not row-major;
     `machine`: the machine file; `static`: extents known now, so that blocks are not too large;
     `ordered`: float sums and products run in ascending order, the last index fastest."""
+    if MACHINES[machine].plain != "simt":
+        program = turn_operands(program, units, static)
     outputs = {item.tensor.name for item in program.outputs}
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
@@ -170,7 +173,7 @@ class _Lowering:
         if rows is not None:
             return self.widths.vectors
         sums = [item for item in postorder([body]) if isinstance(item, Reduce)]
-        most = 4 * self.widths.vectors
+        most = 4 * self.widths.vectors if self.widths.vectors > 1 else 1
         long = lane is not None and self.static.get(lane, most * self.lanes) >= most * self.lanes
         return most if long and any(lane in free_indices(i) for i in sums) else 1
 

@@ -26,7 +26,8 @@ def op(function: str, dtype: str) -> Callable[[Array], Array]:
 
 def units(got: Array, want: Array) -> Array:
     """Errors in units in the last place of what is computed; `want` is wider."""
-    near = want.astype(got.dtype)
+    with np.errstate(over="ignore"):
+        near = want.astype(got.dtype)
     unit = np.spacing(np.abs(near)).astype(np.longdouble)
     return np.where(got == near, 0, np.abs(got.astype(np.longdouble) - want) / unit)
 

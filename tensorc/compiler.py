@@ -7,11 +7,8 @@ runs; what it finds is a bug of ours and raises BrokenInvariant with the IR.
 from __future__ import annotations
 
 import logging
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensorc.errors import BrokenInvariant
@@ -19,6 +16,7 @@ from tensorc.ir.launch import Launch, Strides
 from tensorc.ir.node import compact
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
+from tensorc.observe import State, observe, observed, show, verify
 from tensorc.runtime.compiled import Compiled
 from tensorc.runtime.cpu import CpuKernel
 from tensorc.runtime.keys import kernel_key
@@ -150,6 +148,11 @@ def _validate(source: Program, result: Program, extents: Mapping[str, int]) -> N
 
 
 def _lower(state: State, request: Request) -> State:
+    return _tiled(state, request)[0]
+
+
+def _tiled(state: State, request: Request) -> tuple[TileProgram, Mapping[str, str]]:
+    """Level 2, and why kernels of it are not on tensor cores, where others might be."""
     from tensorc.passes.tiling.lower import Widths, lower
     from tensorc.runtime.arrays import unit_axis
 
@@ -164,8 +167,8 @@ def _lower(state: State, request: Request) -> State:
 
         product = load_product(target.product)
         made = tile_placed(state, target.machine, widths, units, request.static, product)
-        return made.program
-    return lower(state, widths, units, target.machine, request.static, ordered)
+        return made.program, made.reasons
+    return lower(state, widths, units, target.machine, request.static, ordered), {}
 
 
 def layouts(program: Program, request: Request) -> dict[str, Strides]:
@@ -202,12 +205,12 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
 
     state: State = program if request.checks else replace(program, checks=())
     request = replace(request, strides=layouts(program, request))
-    _observe(0, "source", state)
+    observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
         before, (state, killed) = state, _done(step, state, request)
         if steps is not None:
             steps.append(_step(step, before, state, killed))
-        _observe(number, step.name, state)
+        observe(number, step.name, state)
         if faults := verify(state):
             raise BrokenInvariant(
                 f"after {step.name}:\n" + "\n".join(faults) + f"\n\n{show(state)}\n"
@@ -255,49 +258,8 @@ def explained(program: Program, request: Request) -> Report:
     run_passes(program, request, steps)
     machine, strides = request.target.machine, layouts(program, request)
     sizes, numerics = request.static, (request.policy, request.deterministic)
-    return report(Subject(program, tuple(steps), machine, sizes, strides, *numerics))
-
-
-def verify(state: State) -> Sequence[str]:
-    """The faults that the level's verifier finds."""
-    if isinstance(state, Program):
-        from tensorc.ir.verify_tensor import verify as verify_tensor
-
-        # Conditions and checks speak of accesses as the user wrote them; passes rewrite those.
-        return verify_tensor(state, accesses=False)
-    from tensorc.ir.verify_tile import verify as verify_tile
-    from tensorc.machine.verify_uses import verify as verify_uses
-
-    return [*verify_tile(state), *verify_uses(state)]
-
-
-def show(state: State) -> str:
-    """The IR as text."""
-    if isinstance(state, Program):
-        from tensorc.ir.print_tensor import show_program
-
-        return show_program(state)
-    from tensorc.ir.print_tile import show as show_tile
-
-    return show_tile(state)
-
-
-def _observe(number: int, name: str, state: State) -> None:
-    wanted = os.environ.get("TENSORC_PRINT", "").split(",")
-    if name in wanted or "all" in wanted:
-        print(f"--- {name}\n{show(state)}", file=sys.stderr)
-    if folder := os.environ.get("TENSORC_DUMP"):
-        write_text(Path(folder) / f"{number:02d}-{name}.txt", show(state))
-    if name == os.environ.get("TENSORC_STOP_AFTER"):
-        raise SystemExit(0)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing: a temporary beside it, then one rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(text)
-    part.replace(path)
+    _, plain = _tiled(steps[-1].before, request)
+    return report(Subject(program, tuple(steps), machine, sizes, strides, *numerics, plain))
 
 
 def cpu_target() -> Target:
@@ -318,7 +280,7 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
 
     levels = _Levels(program, request)
     key = _key(program, request)
-    found = None if _observed() else cache.load(key)
+    found = None if observed() else cache.load(key)
     if found is not None:
         return _loaded(found, levels)
     launch, code = levels.launch(), levels.code()
@@ -340,11 +302,6 @@ def _key(program: Program, request: Request) -> dict[str, Json]:
         **{name: value for name, value in vars(request).items() if name not in _APART},
     }
     return kernel_key(program, request.static, request.strides, options, cpu)
-
-
-def _observed() -> bool:
-    """Whether somebody wants to see the passes at work."""
-    return any(os.environ.get(f"TENSORC_{name}") for name in ("DUMP", "PRINT", "STOP_AFTER"))
 
 
 def _loaded(found: Stored, levels: _Levels) -> Compiled:

@@ -60,7 +60,7 @@ class CudaLevels:
     @property
     def tile(self) -> str:
         """The level-2 text."""
-        from tensorc.compiler import show
+        from tensorc.observe import show
 
         return show(self.tiles)
 

@@ -173,7 +173,8 @@ class Op:
         program, static = self.program, dict(sizes or {})
         unknown = [name for name in static if name not in program.extent_of]
         if unknown:
-            raise ValueError(f"sizes: {self.name} has no index {unknown[0]}")
+            has = ", ".join(program.extent_of)
+            raise ValueError(f"sizes: {self.name} has no index {unknown[0]}; it has {has}")
         for index, size in static.items():
             static[index] = _extent(index, size)
         options = {"policy": policy, "deterministic": deterministic, "check": check}
@@ -215,7 +216,9 @@ class Op:
 def _known_option(name: str, value: object) -> None:
     if name not in OPTIONS:
         *most, last = OPTIONS
-        raise TypeError(f"{name} is no option; there are {', '.join(most)} and {last}")
+        near = get_close_matches(name, OPTIONS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(most)} and {last}"
+        raise TypeError(f"{name} is no option; {hint}")
     values = {"policy": ("fast", "strict"), "check": ("all", "data-off")}.get(name)
     if values is not None and value not in values:
         raise ValueError(f"{name}={value!r}: there are {' and '.join(values)}")

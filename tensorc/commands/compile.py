@@ -53,7 +53,7 @@ def command(
     level-2 text (.tile) or a loop problem (.json) where a schedule or level 3 is asked for.
     """
     from tensorc import emulated
-    from tensorc.compiler import show
+    from tensorc.observe import show
 
     if emit in PIPELINES:
         if arch in emulated.CPU and not pipelines.is_text(file):
@@ -128,8 +128,8 @@ _ON_A_GPU = ("tile", "cuda", "ptx", "cubin")
 
 
 def _for_gpu(program: Program, request: Request, emit: str, arch: str) -> bytes:
-    from tensorc.compiler import show
     from tensorc.emulated import levels
+    from tensorc.observe import show
 
     if emit not in _ON_A_GPU:
         raise click.UsageError(
@@ -147,7 +147,8 @@ def _for_cpu(program: Program, request: Request, emit: str) -> bytes:
     from tensorc.codegen.llvm import Options
     from tensorc.codegen.llvm import emit as emit_llvm
     from tensorc.codegen.llvm_jit import assembly, native, object_code
-    from tensorc.compiler import layouts, run_passes, show
+    from tensorc.compiler import layouts, run_passes
+    from tensorc.observe import show
 
     tiles = run_passes(program, request)
     if emit == "tile":

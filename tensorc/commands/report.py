@@ -53,8 +53,9 @@ def command(
 def _operator(found: pipelines.Found, arch: str, given: dict[str, int]) -> Iterator[Part]:
     """The mathematics and what every pass did; nothing for a file that is no operator."""
     from tensorc.codegen.page import Part
-    from tensorc.compiler import explained, show
+    from tensorc.compiler import explained
     from tensorc.emulated import request
+    from tensorc.observe import show
 
     if found.program is None:
         return
@@ -65,7 +66,7 @@ def _operator(found: pipelines.Found, arch: str, given: dict[str, int]) -> Itera
 
 def _texts(found: pipelines.Found, given: dict[str, int]) -> Iterator[Part]:
     from tensorc.codegen.page import Part
-    from tensorc.compiler import show
+    from tensorc.observe import show
 
     if found.tiles is not None:
         yield Part("level 2", text=show(found.tiles))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tensorc.ir.launch import Strides
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 from tensorc.ir.tile import TileProgram
-
-State = Program | TileProgram
+from tensorc.observe import State
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,8 @@ class Step:
 @dataclass(frozen=True)
 class Subject:
     """A compile that has been done. `sizes`: the extents fixed in the kernel; `strides`: of
-    parameters that are not row-major; `machine`: the machine file."""
+    parameters that are not row-major; `machine`: the machine file; `plain`: why kernels are not
+    on tensor cores, by name."""
 
     program: Program
     steps: tuple[Step, ...]
@@ -38,6 +38,7 @@ class Subject:
     strides: Mapping[str, Strides]
     policy: str
     deterministic: bool = False
+    plain: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def tiles(self) -> TileProgram:
@@ -54,14 +55,3 @@ class Section:
     title: str
     lines: tuple[str, ...]
     data: Json
-
-
-def text(state: State) -> str:
-    """A program at either level as it is printed."""
-    if isinstance(state, Program):
-        from tensorc.ir.print_tensor import show_program
-
-        return show_program(state)
-    from tensorc.ir.print_tile import show
-
-    return show(state)

@@ -19,12 +19,12 @@ def cost_in_sequence(program: Program, extents: Mapping[str, int], rules: Sequen
     table, and going on with the cheapest form each time."""
     encoded = encode(program, extents)
     sizes = sizes_of(encoded, extents)
-    terms = tuple(term for _, term in encoded.roots)
-    best = extract(saturate(terms, encoded.facts(), "", Limits()), sizes).cost
+    terms, facts = tuple(term for _, term in encoded.roots), encoded.facts_of_all()
+    best = extract(saturate(terms, facts, "", Limits()), sizes).cost
     for _ in range(ROUNDS):
         before = best
         for rule in rules:
-            found = extract(saturate(terms, encoded.facts(), rule.text, Limits()), sizes)
+            found = extract(saturate(terms, facts, rule.text, Limits()), sizes)
             if found.cost < best:
                 best, terms = found.cost, found.terms
         if best == before:

@@ -1,8 +1,9 @@
 """Level 2 to LLVM IR for the CPU: one function per kernel, SSA form, no middle-end passes needed.
 
 A kernel is `void NAME(ptr args, i64 begin, i64 end)`: `args` holds 64-bit slots (pointers, extents,
-strides, described by `Slot`), and [begin, end) is the part of the flattened grid to run, so that
-threads may share a kernel. The code decides nothing: vector widths, loop order and placement are
+strides, described by `Slot`), and [begin, end) is the part of the flattened grid to run; of loops
+that hold all statements and carry nothing, slots say which blocks. So threads may share a kernel.
+The code decides nothing: vector widths, loop order and placement are
 those of the level-2 text.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tensorc.codegen.llvm_builder import Builder, integer_of
 from tensorc.codegen.llvm_convert import as_i64, convert, rounded, widened
@@ -20,7 +21,18 @@ from tensorc.codegen.llvm_types import Operand, memory_type, suffix
 from tensorc.ir.dtypes import F64, I64, Kind, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
 from tensorc.ir.launch import Entry, Slot, Strides
-from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol, evaluate, symbols
+from tensorc.ir.multiples import whole_blocks
+from tensorc.ir.polynomial import (
+    Bound,
+    Floor,
+    Opaque,
+    Polynomial,
+    Symbol,
+    evaluate,
+    extent,
+    polynomial,
+    symbols,
+)  # fmt: skip
 from tensorc.ir.tensor import Select, Tensor, free_indices, resolved, value_type
 from tensorc.ir.tile import (
     Block,
@@ -39,11 +51,13 @@ from tensorc.ir.tile import (
 @dataclass(frozen=True)
 class Options:
     """What a kernel is compiled for. `static`: extents fixed at compile time; `strides`: of
-    tensors that are not row-major; `contract`: fused multiply-add allowed."""
+    tensors that are not row-major; `contract`: fused multiply-add allowed; `multiples`: numbers
+    that other extents are multiples of, which need no code for a last, partial block."""
 
     static: Mapping[str, int]
     strides: Mapping[str, Strides]
     contract: bool = True
+    multiples: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True)
@@ -89,6 +103,7 @@ class _Emitter:
         self.scope = Scope({}, _Extents(self), options.static, program.extent_of, checks, "")
         self.e = Expressions(self.b, self.scope)
         self.consts = {item.tensor.name: item.tensor for item in program.parameters if item.const}
+        self.shared = dict(shared_loops(kernel))
         self.unrolled = ("", 1)  # the index whose rows are unrolled here, and how many
 
     def function(self) -> str:
@@ -102,7 +117,7 @@ class _Emitter:
 
     def entry(self) -> Entry:
         grid = tuple((block.index, block.size) for block in self.kernel.grid)
-        return Entry(self.symbol, tuple(self.slots), grid)
+        return Entry(self.symbol, tuple(self.slots), grid, tuple(self.shared.items()))
 
     def slot(self, slot: Slot) -> Operand:
         """The 64-bit argument, loaded at the function's start."""
@@ -139,6 +154,7 @@ class _Emitter:
 
     def polynomial(self, item: Polynomial) -> Operand:
         """A bound or size at run time; a constant where all its symbols are static."""
+        item = whole_blocks(item, self.options.multiples)
         total = self.number(0)
         for monomial, coefficient in item.terms:
             product = self.number(coefficient)
@@ -273,16 +289,32 @@ class _Emitter:
         """
         lower, upper = self.polynomial(item.lower), self.polynomial(item.upper)
         middle = self.polynomial(item.full[1]) if item.block > 1 else upper
+        full, rest = middle.ref != lower.ref, middle.ref != upper.ref
+        if item.index in self.shared:
+            lower, middle, upper = self.part(item, middle, upper)
         carried = [
             self.start(carry, row) for carry in item.carries for _, row in self.keys(carry.tile)
         ]
-        if middle.ref != lower.ref:
+        if full:
             carried = self.segment(item, item.block, False, lower, middle, carried)
-        if middle.ref != upper.ref:
+        if rest:
             block = 1 if is_rows(item.block) else item.block
             carried = self.segment(item, block, block > 1, middle, upper, carried)
         for key, value in zip(self.carried(item), carried, strict=True):
             self.scope.tiles[key] = value
+
+    def part(
+        self, item: Loop, middle: Operand, upper: Operand
+    ) -> tuple[Operand, Operand, Operand]:  # fmt: skip
+        """The blocks of a shared loop that this call runs: their start, the end of the full ones
+        among them, and their end."""
+        begin, end = (
+            self.b.mul(self.slot(Slot(kind, item.index)), self.number(item.block))
+            for kind in ("begin", "end")
+        )
+        upper = self.b.intrinsic("smin", [end, upper])
+        full = self.b.intrinsic("smax", [self.b.intrinsic("smin", [middle, upper]), begin])
+        return begin, full, upper
 
     def carried(self, item: Loop, mark: str = "") -> list[tuple[str, int]]:
         """The names of everything that a loop carries (with `mark`: of what follows it)."""
@@ -345,6 +377,20 @@ class _Extents(dict[str, Operand]):
 
 # The lowest finite f32 and f64, -(2 - 2**(1 - precision)) * 2**(largest exponent).
 _LOWEST = {False: -(2**128) + 2**104, True: -(2**1024) + 2**971}
+
+
+def shared_loops(kernel: Kernel) -> Iterator[tuple[str, int]]:
+    """The loops (index, block) that hold everything in the kernel, outermost first, and carry
+    nothing: their blocks do not know of each other."""
+    body = kernel.body
+    while len(body) == 1:
+        (only,) = body
+        if not isinstance(only, Loop) or only.carries:
+            return
+        if only.lower != polynomial(0) or only.upper != extent(only.index):
+            return
+        yield only.index, only.block
+        body = only.body
 
 
 def is_rows(block: int) -> bool:

@@ -53,22 +53,27 @@ class Target:
 class Request:
     """Everything that the text of a kernel depends on, beside the program.
 
-    `static`: extents fixed in the kernel. `strides`: of parameters that are not row-major.
+    `static`: extents fixed in the kernel. `multiples`: of others, the numbers that they are
+    multiples of. `hints`: sizes at which costs are compared where extents are not fixed; such a
+    kernel is for extents of at least 1. `strides`: of parameters that are not row-major.
     `policy`: "fast" or "strict". `rewrite`: let the algebra choose a cheaper equal program; only
-    under "fast", and at the extents in `static`. `deterministic`: nothing that changes a float
-    result may be chosen by sizes or layouts. `checks`: compare subscripts that hold data.
+    under "fast", and where `static` and `hints` have all extents. `deterministic`: nothing that
+    changes a float result may be chosen by sizes or layouts. `checks`: compare subscripts that
+    hold data.
     """
 
     target: Target
     static: Mapping[str, int]
     strides: Mapping[str, Strides] = field(default_factory=dict[str, Strides])
     policy: str = "fast"
+    multiples: Mapping[str, int] = field(default_factory=dict[str, int])
+    hints: Mapping[str, int] = field(default_factory=dict[str, int])
     rewrite: bool = field(default_factory=lambda: REWRITE)
     deterministic: bool = False
     checks: bool = True
 
     def __post_init__(self) -> None:
-        if self.deterministic and self.static:
+        if self.deterministic and (self.static or self.multiples or self.hints):
             raise ValueError("a deterministic kernel serves all sizes; none is fixed in it")
 
     @property
@@ -114,7 +119,7 @@ def _rewrite(state: State, request: Request) -> State:
     wanted = request.rewrite and request.by_size and request.policy == "fast"
     if not wanted or not worth_encoding(state):
         return state
-    made = rewrite(state, request.static, worth=WORTH, run=in_worker).program
+    made = rewrite(state, request.static, worth=WORTH, run=in_worker, hints=request.hints).program
     if made is not state:
         _validate(state, made, request.static)
     return made
@@ -310,7 +315,22 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
     return Compiled(program, launch, CpuKernel(code, launch.entries), levels)
 
 
-_APART = ("target", "static", "strides")  # fields of a request that a key spells in its own way
+def _hinted(program: Program, request: Request) -> bool:
+    """Whether costs are compared at the hints: the algebra is asked, and extents are open."""
+    if not request.rewrite or request.policy != "fast" or not request.by_size:
+        return False
+    from tensorc.passes.algebra.saturate import worth_encoding
+
+    return set(request.static) != set(program.extent_of) and worth_encoding(program)
+
+
+_APART = (
+    "target",
+    "static",
+    "strides",
+    "multiples",
+    "hints",
+)  # fields of a request that a key spells in its own way
 
 
 def _key(program: Program, request: Request) -> dict[str, Json]:
@@ -319,6 +339,8 @@ def _key(program: Program, request: Request) -> dict[str, Json]:
     cpu: dict[str, Json] = {**asdict(native()), "llvm": version()}
     options: dict[str, Json] = {
         **asdict(request.target),
+        "multiples": dict(request.multiples),
+        "hints": dict(request.hints) if _hinted(program, request) else {},
         **{name: value for name, value in vars(request).items() if name not in _APART},
     }
     return kernel_key(program, request.static, request.strides, options, cpu)
@@ -366,7 +388,8 @@ class _Levels:
 
         request = self.request
         strides = layouts(self.program, request)
-        return emit(self.tiles, Options(request.static, strides, request.policy == "fast"))
+        contract = request.policy == "fast"
+        return emit(self.tiles, Options(request.static, strides, contract, request.multiples))
 
     @property
     def llvm(self) -> str:
@@ -375,6 +398,12 @@ class _Levels:
     @property
     def static(self) -> Mapping[str, int]:
         return self.request.static
+
+    @property
+    def general(self) -> Compiled | None:
+        if not _hinted(self.program, self.request) or not self.request.hints:
+            return None
+        return compile_cpu(self.program, replace(self.request, hints={}))
 
     @property
     def strides(self) -> Mapping[str, Strides]:
@@ -389,7 +418,12 @@ class _Levels:
         return explained(self.program, self.request)
 
     def launch(self) -> Launch:
-        return Launch(self.module.entries, self.tiles.workspaces, self.tiles.extents)
+        from tensorc.passes.tiling.weigh import weigh
+
+        tiles = self.tiles
+        weighed = ((f"kernel_{n}", weigh(kernel)) for n, kernel in enumerate(tiles.kernels))
+        weights = tuple((symbol, weight) for symbol, weight in weighed if weight is not None)
+        return Launch(self.module.entries, tiles.workspaces, tiles.extents, weights)
 
     def code(self) -> bytes:
         from tensorc.codegen.llvm_jit import native, object_code

@@ -46,18 +46,20 @@ def rewrite(
     limits: Limits | None = None,
     worth: float = 1.0,
     run: Run = here,
+    hints: Mapping[str, int] | None = None,
 ) -> Rewritten:
     """The cheapest form of a canonical program that `rules` (by default those of `fast`, where one
     might apply) reach.
 
-    `extents`: the extents and `const` integers of this compile, by name; forms are compared at
-    these sizes and are right at all others where no extent is 0. `worth`: the result has to cost
-    less than this part of the source as written, else the source stays. `run` does the solvers'
-    work, here or in another process; what it raises passes through.
+    `extents`: the extents and `const` integers of this compile, by name; `hints`: sizes of others,
+    which decide nothing but what is cheaper. Forms are right at all sizes where no extent is 0.
+    `worth`: the result has to cost less than this part of the source as written, else the source
+    stays. `run` does the solvers' work, here or in another process; what it raises passes through.
     """
     if rules is None and not worth_encoding(program):
         return Rewritten(program)
-    known = {Symbol(name, kind): n for name, n in extents.items() for kind in _KINDS}
+    expected = {**(hints or {}), **extents}
+    known = {Symbol(name, kind): n for name, n in expected.items() for kind in _KINDS}
     try:
         encoded = encode(program, extents)
         sizes = {name: evaluate(size, known) for name, size in encoded.extents.items()}

@@ -10,6 +10,7 @@ from tensorc.commands.options import (
     sizes,
     static,
     with_file,
+    with_hints,
     with_numerics,
     with_sizes,
     write_output,
@@ -23,18 +24,20 @@ LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda")
 @click.command("compile")
 @with_file
 @with_sizes
+@with_hints
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
 @with_numerics
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
 def command(
-    file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
-    deterministic: bool,     output: str, force: bool,
+    file: str, name: str | None, size: tuple[str, ...], hint: tuple[str, ...], arch: str, emit: str,
+    policy: str, deterministic: bool,     output: str, force: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
-    Extents given with --size are fixed in the kernel; the others are arguments of it.
+    Extents given with --size are fixed in the kernel; the others are arguments of it, and --hint
+    says which sizes to expect.
     """
     from tensorc import emulated
     from tensorc.compiler import show
@@ -43,7 +46,11 @@ def command(
     if emit == "tensor":
         write_output(output, show(program).encode(), force)
         return 0
-    wanted = emulated.request(arch, static(program, sizes(size)), {}, policy, deterministic)
+    fixed, expected = sizes(size), sizes(hint, "--hint")
+    wanted = emulated.request(
+        arch, static(program, fixed), {}, policy, deterministic,
+        hints=static(program, expected, "--hint"),
+    )  # fmt: skip
     if arch in emulated.CPU:
         if emit == "cuda":
             raise click.UsageError("--emit cuda needs --arch, such as sm_80 or sm_90a")

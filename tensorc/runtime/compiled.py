@@ -52,6 +52,11 @@ class Levels(Protocol):
         ...
 
     @property
+    def general(self) -> Compiled | None:
+        """The kernel for calls where an extent is 0, if this one is not for them."""
+        ...
+
+    @property
     def strides(self) -> Mapping[str, Strides]:
         """The layouts of parameters that are not row-major."""
         ...
@@ -146,31 +151,36 @@ class Compiled:
 
     def run(
         self, arrays: Mapping[str, Array], extents: Mapping[str, int],
-        into: Mapping[str, Array] | None = None,
+        into: Mapping[str, Array] | None = None, threads: int | None = None,
     ) -> dict[str, Array]:  # fmt: skip
         """Run on arrays that fit; the outputs by name, fresh or those of `into`, which fit too.
 
-        Raises OutOfRange if data that was used as a subscript left its tensor; the arrays of `into`
-        are then as before.
+        `threads`: how many may share a kernel (None: see `threads.available`). Raises OutOfRange if
+        data that was used as a subscript left its tensor; the arrays of `into` are then as before.
         """
         names = [item.tensor.name for item in self.program.outputs]
         given = [into[name] for name in names] if into else []
         direct = bool(given) and not self.program.checks and all(map(is_direct, given))
-        call = self.bound(arrays, extents)
+        call = self.bound(arrays, extents, threads)
         outputs = call(list(arrays.values()), given if direct else ())
         if into and not direct:
             for target, array in zip(given, outputs, strict=True):
                 target[...] = array
         return dict(zip(names, given or outputs, strict=True))
 
-    def bound(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> Call:
+    def bound(
+        self, arrays: Mapping[str, Array], extents: Mapping[str, int], threads: int | None = None
+    ) -> Call:
         """A call for operands of these types, shapes and strides, in the order of `arrays`.
 
         `Op` keeps it for later calls; it raises OutOfRange as `run` does.
         """
         from tensorc.ir.rounding import numpy_dtype
         from tensorc.runtime.bound import Bound, Result
+        from tensorc.runtime.threads import available
 
+        if 0 in extents.values() and (general := self.levels.general) is not None:
+            return general.bound(arrays, extents, threads)
         known = {Symbol(name, "extent"): size for name, size in extents.items()}
         known.update(_parameters(self.program, arrays))
 
@@ -182,7 +192,10 @@ class Compiled:
         tables = table_arrays(self.program)
         every = self.every_extent(extents)
         parts = part_names(self.program)
-        bound = Bound(self.kernel, arrays, outputs, workspaces, tables, every, parts)
+        sizes = {Symbol(name, "extent"): size for name, size in every.items()}
+        weights = {symbol: evaluate(weight, sizes) for symbol, weight in self.launch.weights}
+        most = available() if threads is None else threads
+        bound = Bound(self.kernel, arrays, outputs, workspaces, tables, every, parts, weights, most)
         names = list(arrays)
 
         def call(operands: Sequence[Array], into: Sequence[Array] = ()) -> list[Array]:

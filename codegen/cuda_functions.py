@@ -134,8 +134,7 @@ def _float(value: Fraction | int | str, dtype: DType) -> str:
     number = nearest(Fraction(value), dtype)
     if np.isinf(number):
         return _float("inf" if number > 0 else "-inf", dtype)
-    text = repr(float(np.float32(number))) if dtype is F64 else str(np.float32(number))
-    text = repr(number) if dtype is F64 else text
+    text = repr(number) if dtype is F64 else str(np.float32(number))
     text = text if any(c in text for c in ".e") else f"{text}.0"
     return (
         f"({text}{'f' if dtype is F32 else ''})"

@@ -51,12 +51,14 @@ from tensorc.ir.tile import (
 @dataclass(frozen=True)
 class Options:
     """What a kernel is compiled for. `static`: extents fixed at compile time; `strides`: of
-    tensors that are not row-major; `contract`: fused multiply-add allowed; `multiples`: numbers
-    that other extents are multiples of, which need no code for a last, partial block."""
+    tensors that are not row-major; `contract`: fused multiply-add allowed; `prefix`: what the
+    symbols of kernels start with; `multiples`: numbers that other extents are multiples of, which
+    need no code for a last, partial block."""
 
     static: Mapping[str, int]
     strides: Mapping[str, Strides]
     contract: bool = True
+    prefix: str = ""
     multiples: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
@@ -76,7 +78,7 @@ def emit(program: TileProgram, options: Options) -> Module:
     functions: list[str] = []
     entries: list[Entry] = []
     for number, kernel in enumerate(program.kernels):
-        emitter = _Emitter(kernel, f"kernel_{number}", program, options)
+        emitter = _Emitter(kernel, f"{options.prefix}kernel_{number}", program, options)
         functions.append(emitter.function())
         entries.append(emitter.entry())
         declarations.update(emitter.b.declarations)

@@ -389,7 +389,9 @@ class _Levels:
         request = self.request
         strides = layouts(self.program, request)
         contract = request.policy == "fast"
-        return emit(self.tiles, Options(request.static, strides, contract, request.multiples))
+        return emit(
+            self.tiles, Options(request.static, strides, contract, multiples=request.multiples)
+        )
 
     @property
     def llvm(self) -> str:

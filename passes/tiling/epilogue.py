@@ -97,7 +97,8 @@ class Epilogue:
 
     def axes(self, free: frozenset[str]) -> tuple[str, ...]:
         """The indices with many lanes among these, rows before columns."""
-        order = [*self.sums[0].axes, *(i for i in self.lanes if i not in self.sums[0].axes)]
+        first = self.sums[0].axes if self.sums else ()
+        order = [*first, *(i for i in self.lanes if i not in first)]
         return tuple(index for index in order if index in free and self.lanes[index] > 1)
 
     def layout(self, axes: tuple[str, ...]) -> Layout:
@@ -126,7 +127,7 @@ class Epilogue:
         """The tile in shared memory from which an output is copied, if the machine does that."""
         by, tensor = self.copies.store, output.tensor
         axes = self.axes(frozenset(output.indices))
-        if by is None or not axes or axes != self.axes(free_indices(body)):
+        if by is None or len(axes) < 2 or axes != self.axes(free_indices(body)):
             return None
         last = output.indices[-1]
         read = Read(tensor, tuple(Position(index) for index in output.indices))

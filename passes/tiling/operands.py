@@ -28,12 +28,13 @@ from tensorc.ir.tensor import (
     Round,
     Select,
     Value,
+    free_indices,
 )
-from tensorc.ir.tile import Layout, Let, Statement, Tile, Use
+from tensorc.ir.tile import Layout, Let, Linear, Statement, Tile, Use
 from tensorc.machine.instruction import Instruction, Slot
 from tensorc.passes.canonicalise import call, integer
 from tensorc.passes.fusion.inline import Unfused
-from tensorc.passes.tiling.feed import Copies, chain
+from tensorc.passes.tiling.feed import Chain, Copies, Step, chain
 from tensorc.passes.tiling.match import Factor, Groups
 
 
@@ -67,24 +68,40 @@ class Operands:
         """A factor where an instruction takes it, and the statements that bring it there."""
         if (factor, slot.name) in self.done:
             return self.done[factor, slot.name], []
-        axes = self.axes(slot)
-        row = self.copies.row(factor.value, axes)
-        way = chain(self.copies.machine, slot, self.groups, row, self.lanes) if row else None
-        way = way or chain(self.copies.machine, slot, self.groups, None, self.lanes)
-        if way is None:
-            raise Unfused(f"{slot.name} has no way from shared memory to its place")
-        stem = _stem(factor)
-        name = self.names.fresh(f"{stem}s" if way.steps else stem, f"{stem}_s")
-        tile = self.tile(name, axes, factor, "shared", way.shared)
-        made: list[Statement] = [self.copied(tile, factor, way.shared.order[-1])]
+        way = self.way(factor, slot)
+        tile = self.shared(factor, slot, way)
+        made: list[Statement] = [self.copied(tile, factor, stored(factor.value))]
         for step in way.steps:
-            name = self.names.fresh(stem, f"{stem}_r")
-            after = self.tile(name, axes, factor, "register", step.layout)
-            by = use(step.instruction, step.groups, self.lanes)
-            made.append(Let(after, None, (), value(tile), None, None, by, ()))
-            tile = after
+            let = self.moved(tile, factor, step)
+            made.append(let)
+            tile = let.tile
         self.done[factor, slot.name] = value(tile)
         return value(tile), made
+
+    def way(self, factor: Factor, slot: Slot) -> Chain:
+        """How a factor gets to a slot; its rows in shared memory are those in memory if they can
+        be."""
+        machine = self.copies.machine
+        row = self.copies.row(factor.value, self.axes(slot))
+        found = chain(machine, slot, self.groups, row, self.lanes) if row else None
+        found = found or chain(machine, slot, self.groups, None, self.lanes)
+        if found is None:
+            raise Unfused(f"{slot.name} has no way from shared memory to its place")
+        return found
+
+    def shared(self, factor: Factor, slot: Slot, way: Chain) -> Tile:
+        """The tile of a factor in shared memory."""
+        stem = stem_of(factor)
+        name = self.names.fresh(f"{stem}s" if way.steps else stem, f"{stem}_s")
+        return self.tile(name, _as_read(factor, self.axes(slot)), factor, "shared", way.shared)
+
+    def moved(self, tile: Tile, factor: Factor, step: Step) -> Let:
+        """A copy from a tile to where the next instruction takes it."""
+        stem = stem_of(factor)
+        name = self.names.fresh(stem, f"{stem}_r")
+        after = self.tile(name, tile.axes, factor, "register", step.layout)
+        by = use(step.instruction, step.groups, self.lanes)
+        return Let(after, None, (), value(tile), None, None, by, ())
 
     def axes(self, slot: Slot) -> tuple[str, ...]:
         """The indices with many lanes that play a slot's roles."""
@@ -97,24 +114,23 @@ class Operands:
         sizes = tuple(self.lanes[axis] for axis in axes)
         return Tile(name, axes, sizes, factor.dtype, space, layout)
 
-    def copied(self, tile: Tile, factor: Factor, row: str) -> Let:
-        """The copy from memory."""
+    def copied(self, tile: Tile, factor: Factor, flat: Expr) -> Let:
+        """The copy from memory; `flat`: the factor's value as an expression of level 2."""
         partial = [i for i in tile.axes if i in self.groups["k"] and self.partial(i)]
         load = self.copies.load
-        if load is not None and self.by_copy(load, tile, factor, row, partial):
+        if load is not None and self.by_copy(load, tile, factor, partial):
             by = Use(load.name, fill=load.fill)
             return Let(tile, None, (), factor.value, None, None, by, ())
-        body = stored(factor.value)
         ends = tuple(call("lt", Position(index), Extent(index)) for index in partial)
-        body = _where(ends, _where(factor.conditions, body))
+        body = where(ends, where(factor.conditions, flat))
         by = Use(self.copies.machine.plain)
         return Let(tile, None, (), body, None, None, by, tuple(partial))
 
-    def by_copy(
-        self, load: Instruction, tile: Tile, factor: Factor, row: str, partial: list[str]
-    ) -> bool:
+    def by_copy(self, load: Instruction, tile: Tile, factor: Factor, partial: list[str]) -> bool:
         """Whether the machine's copy does it, with 0 wherever the factor counts as 0."""
         read = factor.value
+        assert isinstance(tile.layout, Linear)
+        row = tile.layout.order[-1]
         if not isinstance(read, Read) or read.tensor.dtype is not tile.dtype:
             return False
         lanes = {axis: self.lanes[axis] for axis in tile.axes}
@@ -170,7 +186,7 @@ class Operands:
         return False
 
 
-def _where(conditions: tuple[Expr, ...], body: Expr) -> Expr:
+def where(conditions: tuple[Expr, ...], body: Expr) -> Expr:
     """A body where all conditions hold, else 0."""
     if not conditions:
         return body
@@ -178,7 +194,15 @@ def _where(conditions: tuple[Expr, ...], body: Expr) -> Expr:
     return Select(every, body, integer(0))
 
 
-def _stem(factor: Factor) -> str:
+def _as_read(factor: Factor, axes: tuple[str, ...]) -> tuple[str, ...]:
+    """Axes in the order in which the factor's tensor has them."""
+    if not isinstance(factor.value, Read):
+        return axes
+    order = [index for item in factor.value.subscripts for index in sorted(free_indices(item))]
+    return tuple(sorted(axes, key=lambda axis: order.index(axis) if axis in order else -1))
+
+
+def stem_of(factor: Factor) -> str:
     """A factor's name after the tensor that it is, or is made of."""
     reads = [node for node in postorder([factor.value]) if isinstance(node, Read)]
     name = reads[0].tensor.name if reads else "x"

@@ -34,7 +34,7 @@ class Shape:
 SHAPES: Mapping[str, tuple[Shape, ...]] = {
     "sm_80": (Shape(128, 128, 32), Shape(128, 64, 32), Shape(64, 64, 32)),
     "sm_89": (Shape(128, 128, 32), Shape(128, 64, 32), Shape(64, 64, 32)),
-    "sm_90a": (Shape(128, 128, 64), Shape(128, 256, 64), Shape(128, 64, 64), Shape(64, 64, 64)),
+    "sm_90a": (Shape(128, 128, 64), Shape(128, 64, 64), Shape(64, 64, 64)),
 }
 
 
@@ -51,18 +51,18 @@ def spread(
         if role == "k":
             lanes.update(dict.fromkeys(group, 1))
             ranked = ranked[:1]
-        lanes.update(_shared(ranked, most, atom, sizes))
+        lanes.update(shared_out(ranked, most, atom, sizes))
     return lanes
 
 
-def _shared(
+def shared_out(
     ranked: list[str], most: int, atom: int, sizes: Mapping[str, int]
 ) -> dict[str, int]:  # fmt: skip
     """`most` lanes over indices, the first served first; together whole atoms."""
     lanes: dict[str, int] = {}
     left = most
     for index in ranked:
-        wanted = _power(sizes.get(index, left))
+        wanted = power(sizes.get(index, left))
         least = LEAST if index == ranked[0] else 1
         lanes[index] = max(min(wanted, left), min(least, most))
         left = max(1, left // lanes[index])
@@ -74,7 +74,7 @@ def _shared(
     return lanes
 
 
-def _power(size: int) -> int:
+def power(size: int) -> int:
     """The least power of two that is at least `size`."""
     return 1 << max(0, size - 1).bit_length()
 

@@ -13,7 +13,6 @@ from tensorc.ir.dtypes import REAL, DType, settled
 from tensorc.ir.functions import FUNCTIONS, MAX, PROD, SUM, accumulator
 from tensorc.ir.node import Node, postorder, rebuild
 from tensorc.ir.plan import Pass, State
-from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Apply,
     Cast,
@@ -29,13 +28,14 @@ from tensorc.ir.tensor import (
     free_indices,
     value_type,
 )
-from tensorc.ir.tile import Carry, Let, Tile
+from tensorc.ir.tile import Carry, Tile, Use
 from tensorc.passes.canonicalise import call, highest, integer
-from tensorc.passes.fusion.bounds import bounds
+from tensorc.passes.fusion.bounds import Range, bounds
 from tensorc.passes.fusion.share import Moved, passes
 from tensorc.passes.tiling.contiguity import Along, Units, stride_class
+from tensorc.passes.tiling.frames import Frames
 from tensorc.passes.tiling.lower import identity
-from tensorc.passes.tiling.tile_scopes import VECTOR, Scopes, following, storage, value
+from tensorc.passes.tiling.tile_scopes import Scopes, following, storage, value
 
 LONG, WIDE = 256, 64  # lanes of a pass whose states are scalars, and of one with rows of states
 _JOIN = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
@@ -43,13 +43,15 @@ _JOIN = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "
 
 class Walks:
     """The passes of one kernel. `lanes`: elements of a vector; `sizes`: extents as far as known;
-    `moved`: puts expressions for positions."""
+    `moved`: puts expressions for positions; `frames`: how tiles lie where products are done by
+    instructions for matrices."""
 
     def __init__(
-        self, scopes: Scopes, sizes: Mapping[str, int], lanes: int, units: Units, moved: Moved
-    ) -> None:
+        self, scopes: Scopes, sizes: Mapping[str, int], lanes: int, units: Units, moved: Moved,
+        frames: Frames | None = None,
+    ) -> None:  # fmt: skip
         self.scopes, self.sizes, self.lanes = scopes, sizes, lanes
-        self.units, self.moved = units, moved
+        self.units, self.moved, self.frames = units, moved, frames
 
     def level(self, roots: Sequence[Expr]) -> None:
         """Every reduction in `roots` that this scope can compute and that is not there yet."""
@@ -60,18 +62,41 @@ class Walks:
 
     def run(self, item: Pass) -> None:
         """The loops of a pass; afterwards its reductions are known."""
+        if self.frames is not None and self.frames.lies_whole(item):
+            self._whole(item, self.frames)
+            return
         *outer, last = item.indices
         block = self._block(item, last)
-        limits = bounds(item, block, self.scopes.bound, self.scopes.extents)
+        limits = self._limits(item, block)
         tiles = [self._carried(state, item) for state in item.states]
         starts: list[Expr | Tile] = [self._start(state) for state in item.states]
         self._nest(item, list(outer), last, block, tiles, starts, limits)
         for state, tile in zip(item.states, tiles, strict=True):
             self.scopes.know(state.reduce, self._final(state, tile))
 
+    def _limits(self, item: Pass, block: int) -> Range:
+        """The range of the innermost loop of a pass."""
+        if self.frames is not None:
+            return self.frames.limits(item, block)
+        points = {index: 1 for index, lanes in self.scopes.bound.items() if lanes == 1}
+        found = bounds(item, block, points, self.scopes.extents)
+        return Range(found.lower, found.upper, None, None)
+
+    def _whole(self, item: Pass, frames: Frames) -> None:
+        """A pass over indices that lie whole in tiles: its reductions one by one, no loop."""
+        for state in item.states:
+            wheres = () if state.where is None else (state.where,)
+            self.level([state.body, *wheres])
+            term = frames.term(state, item, item.indices[-1])
+            axes = self.scopes.axes(free_indices(state.reduce))
+            tile = self.scopes.fresh(state.name, axes, _dtype(state))
+            self.scopes.define(tile, term.body, op=state.reduce.reducer, over=item.indices,
+                               edge=term.edge, by=term.by)  # fmt: skip
+            self.scopes.know(state.reduce, self._final(state, tile))
+
     def _nest(
         self, item: Pass, outer: list[str], last: str, block: int, tiles: list[Tile],
-        starts: list[Expr | Tile], limits: tuple[Polynomial, Polynomial],
+        starts: list[Expr | Tile], limits: Range,
     ) -> None:  # fmt: skip
         """Loops over the outer indices of a pass one by one, then the innermost."""
         carries = tuple(Carry(tile, start) for tile, start in zip(tiles, starts, strict=True))
@@ -85,7 +110,7 @@ class Walks:
         self._nest(item, outer[1:], last, block, inner, list(tiles), limits)
         for tile, inside in zip(tiles, inner, strict=True):
             into = inside if tile.space != "register" else None
-            self.scopes.emit(Let(following(tile), None, (), value(inside), None, into, VECTOR, ()))
+            self.scopes.define(following(tile), value(inside), into)
         self.scopes.close(outer[0], carries)
 
     def _carried(self, state: State, item: Pass) -> Tile:
@@ -110,6 +135,8 @@ class Walks:
 
     def _block(self, item: Pass, index: str) -> int:
         """Lanes of the innermost index of a pass: many, unless another index runs along vectors."""
+        if self.frames is not None:
+            return self.frames.lanes[index]
         axes = [self.scopes.axes(free_indices(state.reduce)) for state in item.states]
         most = max(map(len, axes), default=0)
         if most >= 2:
@@ -138,6 +165,8 @@ class Walks:
         after: dict[str, Expr] = {}
         wheres = [state.where for state in item.states if state.where is not None]
         self.level([*(state.body for state in item.states), *wheres])
+        if self.frames is not None:
+            self.frames.mask(item)
         for state, tile in zip(item.states, tiles, strict=True):
             self._shifted(item, state, index, after)
             names = {**old, **before, **{f"{k}'": v for k, v in after.items()}}
@@ -206,28 +235,38 @@ class Walks:
             moved = self.scopes.flat(_named(state.moved, names))
             if empty is not None:
                 moved = Select(empty, value(tile), moved)
-        element = self._element(state, index, block, tile.dtype)
+        element, by, edge = self._term(state, item, index, block, tile.dtype)
         after, reducer = following(tile), state.reduce.reducer
         keep = None if _old_is_read(state, item) else tile
         if block == 1:
             start = moved if moved is not None else value(tile)
             joined = Apply(FUNCTIONS[_JOIN[reducer.name]], (start, element))
-            self.scopes.emit(Let(after, None, (), joined, None, keep, VECTOR, ()))
+            self.scopes.define(after, joined, keep)
             return
-        edge = (index,)
         if not tile.axes and reducer in (SUM, PROD):
             part = self.scopes.fresh("p", (), tile.dtype)
-            self.scopes.emit(Let(part, reducer, (index,), element, None, None, VECTOR, edge))
+            self.scopes.define(part, element, op=reducer, over=(index,), edge=edge, by=by)
             start = moved if moved is not None else value(tile)
             joined = Apply(FUNCTIONS[_JOIN[reducer.name]], (start, value(part)))
-            self.scopes.emit(Let(after, None, (), joined, None, None, VECTOR, ()))
+            self.scopes.define(after, joined)
             return
         onto = tile
         if moved is not None:
             onto = self.scopes.fresh("u", tile.axes, tile.dtype, tile.space)
-            self.scopes.emit(Let(onto, None, (), moved, None, keep, VECTOR, ()))
+            self.scopes.define(onto, moved, keep)
             keep = onto
-        self.scopes.emit(Let(after, reducer, (index,), element, onto, keep, VECTOR, edge))
+        self.scopes.define(
+            after, element, keep, op=reducer, over=(index,), onto=onto, edge=edge, by=by
+        )
+
+    def _term(
+        self, state: State, item: Pass, index: str, block: int, dtype: DType
+    ) -> tuple[Expr, Use | None, tuple[str, ...]]:
+        """What a block adds, what does it (None: anything), and the edges that it guards."""
+        found = self.frames.term(state, item, index) if self.frames else None
+        if found is not None:
+            return found.body, found.by, found.edge
+        return self._element(state, index, block, dtype), None, (index,) if block > 1 else ()
 
     def _element(self, state: State, index: str, block: int, dtype: DType) -> Expr:
         """What the block adds: the reduction's operand, neutral where it is not selected."""

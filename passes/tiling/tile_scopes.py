@@ -7,10 +7,11 @@ carry, is decided elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tensorc.ir.dtypes import DType, settled, value_of
+from tensorc.ir.functions import Reducer
 from tensorc.ir.node import postorder, rebuild
 from tensorc.ir.polynomial import Polynomial, polynomial
 from tensorc.ir.tensor import (
@@ -25,7 +26,8 @@ from tensorc.ir.tensor import (
     free_indices,
     value_type,
 )
-from tensorc.ir.tile import Carry, Let, Loop, Statement, Strided, Tile, Use
+from tensorc.ir.tile import Carry, Layout, Let, Loop, Statement, Strided, Tile, Use
+from tensorc.passes.fusion.bounds import Range
 from tensorc.passes.fusion.inline import Unfused
 
 VECTOR = Use("vector")
@@ -35,10 +37,28 @@ _COSTLY = frozenset(
 )
 
 
-@dataclass
+@dataclass(frozen=True)
+class Ground:
+    """Where values lie on a machine: what does any statement, how many elements of a tile may be
+    in registers (None: all), and how those lie there, by their axes."""
+
+    plain: Use
+    registers: int | None
+    layout: Callable[[tuple[str, ...]], Layout]
+
+
+def _in_order(axes: tuple[str, ...]) -> Layout:
+    return Strided()
+
+
+CPU = Ground(VECTOR, REGISTERS, _in_order)
+
+
+@dataclass(eq=False)
 class _Scope:
     """An open loop's body, or the kernel's: statements, and the values that are known in it."""
 
+    index: str | None = None
     statements: list[Statement] = field(default_factory=list[Statement])
     known: dict[Expr, Expr] = field(default_factory=dict[Expr, Expr])
     tiles: dict[tuple[Expr, DType], Value] = field(default_factory=dict[tuple[Expr, DType], Value])
@@ -48,8 +68,10 @@ class Scopes:
     """The scopes of one kernel. `bound`: indices that have a block here, outermost first, and how
     many lanes that has."""
 
-    def __init__(self, extents: Mapping[str, Polynomial], taken: Iterable[str]) -> None:
-        self.extents = extents
+    def __init__(
+        self, extents: Mapping[str, Polynomial], taken: Iterable[str], ground: Ground = CPU
+    ) -> None:
+        self.extents, self.ground = extents, ground
         self.taken = {*taken}
         self.open_scopes = [_Scope()]
         self.bound: dict[str, int] = {}
@@ -65,21 +87,38 @@ class Scopes:
         """Add a statement to the innermost scope."""
         self.open_scopes[-1].statements.append(statement)
 
+    def define(
+        self, tile: Tile, body: Expr, into: Tile | None = None, *, op: Reducer | None = None,
+        over: tuple[str, ...] = (), onto: Tile | None = None, edge: tuple[str, ...] = (),
+        by: Use | None = None,
+    ) -> None:  # fmt: skip
+        """Add the statement that gives a tile its value, by what does any unless told."""
+        self.emit(Let(tile, op, over, body, onto, into, by or self.ground.plain, edge))
+
+    def emit_outside(self, statement: Statement, indices: frozenset[str]) -> object:
+        """Add a statement to the outermost scope in which all loops over `indices` are open, and
+        give that scope."""
+        needed = (n for n, scope in enumerate(self.open_scopes) if scope.index in indices)
+        scope = self.open_scopes[max(needed, default=0)]
+        scope.statements.append(statement)
+        return scope
+
     def open(self, index: str, block: int) -> None:
         """Start the body of a loop."""
-        self.open_scopes.append(_Scope())
+        self.open_scopes.append(_Scope(index))
         self.bound[index] = block
 
     def close(
         self, index: str, carries: tuple[Carry, ...] = (),
-        limits: tuple[Polynomial, Polynomial] | None = None,
+        limits: Range | None = None,
     ) -> None:  # fmt: skip
         """End the body of the innermost loop, which walks all of its index or within `limits`."""
         body = tuple(self.open_scopes.pop().statements)
         block, size = self.bound.pop(index), self.extents[index]
-        lower, upper = limits or (polynomial(0), size)
-        full = (polynomial(0), size // block * block)
-        self.emit(Loop(index, block, lower, upper, full, carries, body))
+        limits = limits or Range(polynomial(0), size, None, None)
+        whole = size // block * block
+        full = limits.first or polynomial(0), limits.last or whole
+        self.emit(Loop(index, block, limits.lower, limits.upper, full, carries, body))
 
     def know(self, item: Expr, value: Expr) -> None:
         """An expression has this value in the innermost scope."""
@@ -140,7 +179,7 @@ class Scopes:
                 return scope.tiles[expr, kind]
         axes = self.axes(free_indices(expr))
         tile = self.fresh("x", axes, kind, "memory" if self.is_long(axes) else "register")
-        self.emit(Let(tile, None, (), expr, None, None, VECTOR, ()))
+        self.define(tile, expr)
         self.open_scopes[-1].tiles[expr, kind] = value(tile)
         return value(tile)
 
@@ -149,7 +188,7 @@ class Scopes:
         total = 1
         for axis in axes:
             total *= self.bound[axis]
-        return total > REGISTERS
+        return self.ground.registers is not None and total > self.ground.registers
 
     def fresh(
         self, stem: str, axes: tuple[str, ...], dtype: DType, space: str = "register"
@@ -161,7 +200,8 @@ class Scopes:
             name = f"{stem}_{number}" if stem[-1].isdigit() else f"{stem}{number}"
         self.taken.add(name)
         sizes = tuple(self.bound[axis] for axis in axes)
-        return Tile(name, axes, sizes, dtype, space, Strided())
+        layout = self.ground.layout(axes) if space == "register" else Strided()
+        return Tile(name, axes, sizes, dtype, space, layout)
 
 
 def storage(dtype: DType) -> DType:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import click
 
 from tensorc.commands.options import (
@@ -14,11 +17,12 @@ from tensorc.commands.options import (
     with_numerics,
     with_sizes,
     write_output,
+    write_together,
 )
 from tensorc.compiler import Request
 from tensorc.ir.tensor import Program
 
-LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda")
+LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda", "ptx", "cubin", "header")
 
 
 @click.command("compile")
@@ -46,28 +50,58 @@ def command(
     if emit == "tensor":
         write_output(output, show(program).encode(), force)
         return 0
+    if emit == "header":
+        return _ahead(program, arch, sizes(size), policy, deterministic, output, force)
     fixed, expected = sizes(size), sizes(hint, "--hint")
     wanted = emulated.request(
         arch, static(program, fixed), {}, policy, deterministic,
         hints=static(program, expected, "--hint"),
     )  # fmt: skip
     if arch in emulated.CPU:
-        if emit == "cuda":
-            raise click.UsageError("--emit cuda needs --arch, such as sm_80 or sm_90a")
+        if emit in ("cuda", "ptx", "cubin"):
+            raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
         data = _for_cpu(program, wanted, emit)
     else:
-        data = _for_gpu(program, wanted, emit)
+        data = _for_gpu(program, wanted, emit, arch)
     write_output(output, data, force)
     return 0
 
 
-def _for_gpu(program: Program, request: Request, emit: str) -> bytes:
+def _ahead(
+    program: Program, arch: str, given: dict[str, int], policy: str, deterministic: bool,
+    output: str, force: bool,
+) -> int:  # fmt: skip
+    """Write NAME.h, NAME.c and, for a CPU, NAME.o, with NAME from the output."""
+    from tensorc.ahead import files
+    from tensorc.emulated import request
+
+    if output == "-":
+        raise click.UsageError("--emit header makes several files: name one with -o, as NAME.h")
+    target = Path(output).with_suffix("")
+    if not re.fullmatch(r"[\w.-]+", target.name, re.ASCII):
+        raise click.UsageError(f"-o {output}: C includes it; use ASCII letters, digits, . _ or -")
+    wanted = request(arch, static(program, given), {}, policy, deterministic)
+    made = files(program, wanted, target.name, arch)
+    write_together({str(target.with_name(name)): data for name, data in made.items()}, force)
+    return 0
+
+
+_ON_A_GPU = ("tile", "cuda", "ptx", "cubin")
+
+
+def _for_gpu(program: Program, request: Request, emit: str, arch: str) -> bytes:
     from tensorc.compiler import show
     from tensorc.emulated import levels
 
-    if emit not in ("tile", "cuda"):
-        raise click.UsageError(f"--emit {emit} is for the CPU; a GPU has tensor, tile and cuda")
+    if emit not in _ON_A_GPU:
+        raise click.UsageError(
+            f"--emit {emit} is for the CPU; a GPU has tensor, {', '.join(_ON_A_GPU)} and header"
+        )
     made = levels(program, request)
+    if emit in ("ptx", "cubin"):
+        from tensorc.cubins import image_of
+
+        return image_of(made.source, arch, emit)
     return (show(made.tiles) if emit == "tile" else made.source).encode()
 
 

@@ -101,6 +101,15 @@ def write_output(path: str, data: bytes, force: bool) -> None:
     part.replace(target)
 
 
+def write_together(files: Mapping[str, bytes], force: bool) -> None:
+    """Write several files, none of which may exist without `--force`."""
+    for path in files:
+        if Path(path).exists() and not force:
+            raise click.UsageError(f"{path} exists; --force overwrites it")
+    for path, data in files.items():
+        write_output(path, data, force)
+
+
 def with_file(function: F) -> F:
     """The FILE argument, --op, and the limits --max-bytes and --max-statements."""
     for unit in ("statements", "bytes"):

@@ -299,6 +299,13 @@ def _empty_index(item: Node, extents: Mapping[str, int]) -> str | None:
     return next((name for name in item.indices if extents[name] == 0), None)
 
 
+def never_empty(program: Program) -> set[str]:
+    """The indices over which E205 may refuse an extent of 0."""
+    nodes = postorder([equation.body for equation in program.equations])
+    found = [item for item in nodes if isinstance(item, Reduce) and _undefined_when_empty(item)]
+    return {name for item in found for name in item.indices}
+
+
 def _undefined_when_empty(item: Reduce) -> bool:
     whole = value_type(item.body).integral or value_type(item.body) is BOOL
     return item.reducer.nonempty and (item.reducer in (ARGMAX, ARGMIN) or whole)

@@ -5,10 +5,11 @@ Compiling is `compiler`'s; where else a call may run is known to `devices`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tensorc.compiler import Request, compile_cpu, cpu_target
@@ -99,21 +100,17 @@ def run_prepared(
 MOST_CALLS = 64  # kept for one operator
 
 
-def remember(
-    calls: dict[tuple[object, ...], Call], call: Prepared, operands: Sequence[object]
-) -> None:  # fmt: skip
-    """Keep the bound form of a CPU call under `bound.key(operands)`, if it depends on types,
-    shapes and strides alone and the arrays were taken as they are."""
-    from tensorc.runtime.bound import key
-
-    kept = key(operands)
-    same = all(a is b for a, b in zip(call.arrays.values(), operands, strict=False))
+def bound_call(call: Prepared, given: Mapping[str, object]) -> Call | None:
+    """The bound form of a CPU call for others with operands of the same types, shapes and strides;
+    None if it depends on more, or if an array had to be copied. `given`: as in `prepare`."""
     sized = any(item.const and not item.tensor.shape for item in call.program.parameters)
-    if kept is None or not same or sized or len(operands) != len(call.arrays):
-        return
-    if len(calls) >= MOST_CALLS:
-        calls.clear()
-    calls[kept] = call.compiled().bound(call.arrays, call.extents, call.threads)
+    same = all(
+        array is given[name] or not isinstance(given[name], np.ndarray)
+        for name, array in call.arrays.items()
+    )
+    if sized or not same:
+        return None
+    return call.compiled().bound(call.arrays, call.extents, call.threads)
 
 
 def interpreted(

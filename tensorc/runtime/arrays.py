@@ -56,8 +56,11 @@ def arguments(program: Program, given: Mapping[str, object]) -> dict[str, Array]
 def _as_array(value: object, dtype: DType) -> Array:
     """A Python or NumPy scalar takes the parameter's type; anything else must be an array."""
     value = taken(value)
-    if isinstance(value, np.ndarray):
-        return cast(Array, value)
+    return cast(Array, value) if isinstance(value, np.ndarray) else scalar(value, dtype)
+
+
+def scalar(value: object, dtype: DType) -> Array:
+    """A 0-d array of a Python scalar, which takes the parameter's type, or of a NumPy scalar."""
     if isinstance(value, complex) and not dtype.complex:
         return np.asarray(value)
     if isinstance(value, bool | int | float | complex):

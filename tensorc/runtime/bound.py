@@ -11,13 +11,14 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorc.ir.launch import Entry, Slot
 from tensorc.runtime.cpu import CpuKernel, argument
+from tensorc.runtime.forms import address
 from tensorc.runtime.pieces import Piece, cut
 from tensorc.runtime.threads import share
 
@@ -56,12 +57,15 @@ class Bound:
         self, kernel: CpuKernel, operands: Mapping[str, Array], outputs: Sequence[Result],
         workspaces: Sequence[Result], tables: Mapping[str, Array], extents: Mapping[str, int],
         parts: Mapping[str, tuple[str, str]], weights: Mapping[str, int], threads: int,
+        failed: Callable[[int, Sequence[Any]], None],
     ) -> None:  # fmt: skip
         """`parts`: the names under which kernels know the parts of complex arrays. `weights`: about
-        how many operations a kernel does, by symbol. `threads`: how many may share a kernel."""
+        how many operations a kernel does, by symbol. `threads`: how many may share a kernel.
+        `failed`: told the number of a check that failed, and the operands; it raises."""
         self._kernel, self._tables = kernel, dict(tables)
         self._results = (*outputs, *workspaces)
-        self._outputs = len(outputs)
+        self._outputs, self._failed = len(outputs), failed
+        self._fresh = [(item.shape, item.dtype) for item in self._results]
         every = {**operands, **tables}
         every.update((item.name, np.empty(item.shape, item.dtype)) for item in self._results)
         order = [*operands, *(item.name for item in self._results)]
@@ -79,18 +83,19 @@ class Bound:
             step = _step(function, entry.slots, helped, pieces, every, extents, places)
             self._steps.append(step)
 
-    def __call__(
-        self, operands: Sequence[Array], into: Sequence[Array] = ()
-    ) -> tuple[list[Array], int]:
-        """(the outputs, the number of a check that failed or 0).
+    def __call__(self, operands: Sequence[Any], into: Sequence[Array] = ()) -> list[Array]:
+        """The outputs. `into`: dense arrays of the outputs' types and shapes, written instead of
+        fresh ones. Raises what `failed` raises."""
+        starts = [address(array) for array in operands]
+        return self.at(starts, [address(array) for array in into], operands, into)
 
-        `into`: dense arrays of the outputs' types and shapes, written instead of fresh ones.
-        """
-        results = [np.empty(item.shape, item.dtype) for item in self._results[len(into) :]]
-        if into:
-            results[:0] = into
-        arrays = [*operands, *results]
-        addresses = [address(array) for array in arrays]
+    def at(
+        self, starts: list[int], ends: list[int], operands: Sequence[Any], into: Sequence[Array]
+    ) -> list[Array]:
+        """The same where the addresses of operands and of the outputs given are known."""
+        fresh = [np.empty(shape, dtype) for shape, dtype in self._fresh[len(into) :]]
+        addresses = starts + ends + [address(array) for array in fresh]
+        arrays = operands, into, fresh
         failed = ctypes.c_int64(0)
         for step in self._steps:
             slots = step.template.copy()
@@ -102,7 +107,9 @@ class Bound:
                 _shared(step, slots, (arrays, failed))
             else:
                 step.function(step.pack(*slots), 0, step.pieces[0].end)
-        return results[: self._outputs], failed.value
+        if failed.value:
+            self._failed(failed.value, operands)
+        return list(into) if into else fresh[: self._outputs]
 
 
 def _shared(step: _Step, slots: Sequence[int], memory: object) -> None:
@@ -143,22 +150,3 @@ def _step(
     error = next((n for n, slot in enumerate(slots) if slot.kind == "error"), None)
     pack = struct.Struct(f"={len(slots)}Q").pack
     return _Step(function, threads, pieces, values, pack, pointers, error)
-
-
-def address(array: Array) -> int:
-    """Where an array's elements start. The buffer protocol is quicker than `ctypes.data`, but
-    serves dense, writable arrays only."""
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(cast(Any, array)))
-    except (TypeError, ValueError, BufferError):
-        return array.ctypes.data
-
-
-def key(operands: Sequence[object]) -> tuple[object, ...] | None:
-    """What a bound call depends on, or None where an operand is not a plain array."""
-    parts: list[object] = []
-    for array in operands:
-        if type(array) is not np.ndarray or not array.flags.aligned:
-            return None
-        parts += (array.shape, array.strides, array.dtype)
-    return tuple(parts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy.typing as npt
 
@@ -30,7 +30,15 @@ class Call(Protocol):
     """A kernel bound to the types, shapes and strides of its operands; `into` are dense arrays
     for the outputs. Raises OutOfRange."""
 
-    def __call__(self, operands: Sequence[Array], into: Sequence[Array] = ()) -> list[Array]: ...
+    def __call__(self, operands: Sequence[Any], into: Sequence[Array] = ()) -> list[Array]:
+        """The outputs: fresh arrays, or those of `into`."""
+        ...
+
+    def at(
+        self, starts: list[int], ends: list[int], operands: Sequence[Any], into: Sequence[Array]
+    ) -> list[Array]:
+        """The same where the addresses of operands (`starts`) and of `into` (`ends`) are known."""
+        ...
 
 
 class Levels(Protocol):
@@ -177,6 +185,7 @@ class Compiled:
         """
         from tensorc.ir.rounding import numpy_dtype
         from tensorc.runtime.bound import Bound, Result
+        from tensorc.runtime.interop import known_arrays
         from tensorc.runtime.threads import available
 
         if 0 in extents.values() and (general := self.levels.general) is not None:
@@ -195,17 +204,16 @@ class Compiled:
         sizes = {Symbol(name, "extent"): size for name, size in every.items()}
         weights = {symbol: evaluate(weight, sizes) for symbol, weight in self.launch.weights}
         most = available() if threads is None else threads
-        bound = Bound(self.kernel, arrays, outputs, workspaces, tables, every, parts, weights, most)
         names = list(arrays)
 
-        def call(operands: Sequence[Array], into: Sequence[Array] = ()) -> list[Array]:
-            results, failed = bound(operands, into)
-            if failed:
-                named = dict(zip(names, operands, strict=True))
-                report(self.program, failed, named, extents)
-            return results
+        def failed(number: int, operands: Sequence[Any]) -> None:
+            found = cast("list[Array]", known_arrays(operands))
+            named = dict(zip(names, found, strict=True))
+            report(self.program, number, named, extents)
 
-        return call
+        return Bound(
+            self.kernel, arrays, outputs, workspaces, tables, every, parts, weights, most, failed
+        )
 
 
 def _parameters(program: Program, arrays: Mapping[str, Array]) -> dict[Symbol, int]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.runtime.dlpack import Unusable, array_of
+from tensorc.runtime.forms import learn
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +42,7 @@ def taken(value: Any) -> Any:
     if getattr(value, "requires_grad", False):
         raise Unusable("E226")
     array = array_of(value)
+    learn(value)
     if library_of(value) == "jax":
         array.flags.writeable = False  # JAX shares the memory of equal arrays
     return array
@@ -60,9 +62,13 @@ def _known(value: object) -> object:
 
 def giving_back(operands: Sequence[object]) -> Callable[[Array], object]:
     """What turns a result into an array of the library of the first array among `operands`."""
+    return {"torch": _to_torch, "jax": _to_jax}.get(library_of_first(operands), _same)
+
+
+def library_of_first(operands: Sequence[object]) -> str:
+    """The library of the first array among operands; NumPy if there is none."""
     libraries = (library_of(value) for value in operands)
-    first = next((name for name in libraries if name), "numpy")
-    return {"torch": _to_torch, "jax": _to_jax}.get(first, _same)
+    return next((name for name in libraries if name), "numpy")
 
 
 def _same(array: Array) -> object:

@@ -69,8 +69,7 @@ def key(operands: Sequence[object]) -> tuple[object, ...] | None:
 def address(array: Any) -> int:
     """Where an array's elements start. The buffer protocol is quicker than `ctypes.data`, but
     serves dense, writable arrays only."""
-    kind: type = type(array)
-    form = _FORMS.get(kind)
+    form = _FORMS.get(cast(object, array).__class__)
     if form is not None:
         return form.address(array)
     try:

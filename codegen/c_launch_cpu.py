@@ -94,6 +94,7 @@ def _body(signature: Signature, tables: Sequence[bytes]) -> list[str]:
     lines += [line for entry in signature.entries for line in _call(signature, entry)]
     return [
         *lines, "  if (space != workspace) free(space);", "  if (bad) return TENSORC_BAD_SIZE;",
+        "  if (failed < 0) return TENSORC_NO_MEMORY;",
         "  return failed ? TENSORC_OUT_OF_RANGE : TENSORC_OK;",
     ]  # fmt: skip
 

@@ -19,12 +19,10 @@ Lines = list["str | Lines"]
 
 @dataclass
 class Region:
-    """One loop body: the index it binds, its lanes, whether this copy guards the last block."""
+    """One loop body, and the index whose blocks or lanes it runs over."""
 
     depth: int
     index: str | None
-    lanes: int
-    edge: bool
     tail: Lines
     known: dict[object, Operand] = field(default_factory=dict[object, Operand])
     texts: dict[str, str] = field(default_factory=dict[str, str])
@@ -35,9 +33,9 @@ class Builder:
 
     def __init__(self, contract: bool) -> None:
         self.lines: Lines = []
-        self.regions = [Region(0, None, 1, False, self.lines)]
+        self.regions = [Region(0, None, self.lines)]
         self.declarations: dict[str, str] = {}
-        self.label = "entry"
+        self.label = "work"  # the function's own first block, behind what prepares its memory
         self.count = 0
         self.flags = "contract " if contract else ""
 
@@ -54,6 +52,11 @@ class Builder:
     def emit(self, text: str, depth: int) -> None:
         """One instruction without a result."""
         self.regions[depth].tail.append(f"  {text}")
+
+    def mark(self, label: str) -> None:
+        """Start a basic block in the innermost region."""
+        self.regions[-1].tail.append(f"{label}:")
+        self.label = label
 
     def result(self, text: str, dtype: DType, lanes: int, depth: int) -> Operand:
         """One instruction with a result."""
@@ -180,14 +183,28 @@ class Builder:
             return b
         return a if n == 1 else self.op("mul", a, b)
 
+    def extreme(self, which: str, a: Operand, b: Operand) -> Operand:
+        """The "min" or "max" of two i64, folded where both are constants or the same."""
+        m, n = integer_of(a), integer_of(b)
+        if m is not None and n is not None:
+            return self.const(min(m, n) if which == "min" else max(m, n), I64)
+        return a if a.ref == b.ref else self.intrinsic(f"s{which}", [a, b])
+
+    def minus(self, a: Operand, b: Operand) -> Operand:
+        """i64 subtraction, folded where both are constants or the second is zero."""
+        m, n = integer_of(a), integer_of(b)
+        if m is not None and n is not None:
+            return self.const(m - n, I64)
+        return a if n == 0 else self.op("sub", a, b)
+
     def iota(self, lanes: int) -> Operand:
         """<0, 1, 2, ...> of i64."""
         numbers = ", ".join(f"i64 {lane}" for lane in range(lanes))
         return Operand(f"<{numbers}>", I64, lanes, 0)
 
     def open_loop(
-        self, index: str | None, step: int, lanes: int, edge: bool, lower: Operand,
-        upper: Operand, carried: Sequence[Operand],
+        self, index: str | None, step: int, lower: Operand, upper: Operand,
+        carried: Sequence[Operand] = (),
     ) -> OpenLoop:  # fmt: skip
         """Start a loop in the innermost region; every carried value becomes a phi."""
         outer = self.regions[-1]
@@ -211,11 +228,11 @@ class Builder:
             head, done, self.label, base, lower, step, values, list(carried), phis, outer.tail
         )
         outer.tail = before
-        self.regions.append(Region(self.depth + 1, index, lanes, edge, inside))
+        self.regions.append(Region(self.depth + 1, index, inside))
         self.label = body
         return loop
 
-    def close_loop(self, loop: OpenLoop, following: Sequence[Operand]) -> list[Operand]:
+    def close_loop(self, loop: OpenLoop, following: Sequence[Operand] = ()) -> list[Operand]:
         """End the loop; returns the carried values after it."""
         region = self.regions.pop()
         region.tail.append(f"  %{loop.base.ref[1:]}n = add i64 {loop.base.ref}, {loop.block}")

@@ -1,32 +1,25 @@
-"""Scalar expressions of level 2 as LLVM IR: positions, reads, functions, guards.
+"""Scalar expressions of level 2 as LLVM IR: positions, reads, tiles, functions, guards.
 
 An expression is computed once per region in which its operands are known and with as many lanes as
-it needs. A guard (the condition of a select, the left operands of `and` and `or`, the last partial
-block) becomes a mask: a read outside it touches no memory.
+it needs. A guard (the condition of a select, the left operands of `and` and `or`, the lanes of a
+partial block) becomes a mask: a read outside it touches no memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
+from tensorc.codegen import llvm_memory
 from tensorc.codegen.llvm_builder import Builder
-from tensorc.codegen.llvm_convert import (
-    as_i64,
-    bitcast,
-    convert,
-    narrowed,
-    nonzero,
-    rounded,
-    widened,
-)
+from tensorc.codegen.llvm_convert import as_i64, bitcast, convert, rounded, widened
 from tensorc.codegen.llvm_functions import FUNCTIONS
-from tensorc.codegen.llvm_types import Operand, memory_type, register_type, vector_of
-from tensorc.ir.affine import coefficient, is_whole
+from tensorc.codegen.llvm_places import neighbours
+from tensorc.codegen.llvm_scope import ZERO, Scope, values_in
+from tensorc.codegen.llvm_tiles import Tiles
+from tensorc.codegen.llvm_types import Operand
+from tensorc.ir.affine import is_whole
 from tensorc.ir.constants import fold
-from tensorc.ir.dtypes import BOOL, I8, I64, DType, value_of
-from tensorc.ir.node import fact, postorder
-from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.dtypes import BOOL, I64, DType, value_of
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,
@@ -49,40 +42,11 @@ from tensorc.ir.tensor import (
 )
 
 
-@fact
-def values_in(expr: Expr) -> tuple[Value, ...]:
-    """The tiles that an expression reads, each once."""
-    return tuple(item for item in postorder([expr]) if isinstance(item, Value))
-
-
-@dataclass
-class Storage:
-    """A tensor in memory: its base pointer, and strides in elements, constants where known."""
-
-    pointer: str
-    strides: tuple[Operand, ...]
-
-
-@dataclass
-class Scope:
-    """What expressions may name: memory, tiles, extents, and static sizes for folding."""
-
-    storage: dict[str, Storage]
-    extents: dict[str, Operand]
-    static: Mapping[str, int]
-    shapes: Mapping[str, Polynomial]
-    checks: Mapping[tuple[Read, int], int]
-    error: str
-    tiles: dict[tuple[str, int], Operand] = field(default_factory=dict[tuple[str, int], Operand])
-    row: tuple[str, int] | None = None  # the index whose rows are unrolled, and the current row
-    positions: dict[str, Operand] = field(default_factory=dict[str, Operand])
-
-
 class Expressions:
     """Emits the value of an expression at the current point."""
 
-    def __init__(self, builder: Builder, scope: Scope) -> None:
-        self.b, self.scope = builder, scope
+    def __init__(self, builder: Builder, scope: Scope, tiles: Tiles) -> None:
+        self.b, self.scope, self.tiles = builder, scope, tiles
 
     def value(
         self, expr: Expr, wanted: DType, mask: Operand | None = None, first: bool = False
@@ -96,10 +60,9 @@ class Expressions:
 
     def remembered(self, expr: Expr, dtype: DType, mask: Operand | None, first: bool) -> Operand:
         """Emit once; later uses in the same or deeper regions find it."""
-        row = self.row_in(free_indices(expr))
         # A tile has another value in each copy of a loop's body, so it counts with its value.
-        tiles = tuple(self.tile(item).ref for item in values_in(expr))
-        key = (expr, dtype, mask.ref if mask else "", first, row, tiles)
+        tiles = tuple(map(self.tile_key, values_in(expr)))
+        key = (expr, dtype, mask.ref if mask else "", first, self.scope.place(expr), tiles)
         for region in self.b.regions:
             if key in region.known:
                 return region.known[key]
@@ -115,8 +78,12 @@ class Expressions:
                 return convert(self.b, self.scope.extents[index], dtype)
             case Position(index):
                 return convert(self.b, self.position(index, first), dtype)
+            case Value(name, _, _) if name in self.scope.views:
+                return self.value(self.scope.views[name], dtype, mask, first)
             case Value():
-                return self.tile(expr)
+                return self.tiles.read(expr)
+            case Seen(index, after):
+                return convert(self.b, self.seen(index, after), dtype)
             case Read():
                 return self.read(expr, mask, first)
             case Select(condition, yes, no):
@@ -136,30 +103,28 @@ class Expressions:
                 source = stored_type(arg)
                 bits = self.value(arg, value_of(source), mask, first)
                 return bitcast(self.b, bits, source, target)
-            case Round() | Reduce() | Seen():
+            case Round() | Reduce():
                 raise AssertionError(f"{type(expr).__name__} does not reach LLVM")
 
-    def tile(self, item: Value) -> Operand:
-        """A tile's value here, in the current row."""
-        return self.scope.tiles[item.tile, self.row_in(item.axes)]
-
-    def row_in(self, indices: Collection[str]) -> int:
-        """The current row, if the unrolled index is among `indices`; else 0."""
-        row = self.scope.row
-        return row[1] if row is not None and row[0] in indices else 0
+    def tile_key(self, item: Value) -> object:
+        """What tells the present value of a tile apart; a view's is its place alone."""
+        return None if item.tile in self.scope.views else self.tiles.key(item)
 
     def position(self, index: str, first: bool) -> Operand:
-        """The index as i64: its block's base, plus the row or the lane."""
-        base = self.scope.positions[index]
-        row = self.row_in((index,))
-        if row:
-            base = self.b.add(base, self.b.const(row, I64))
-        lanes = self.lanes_of(index)
-        return base if first or lanes == 1 else self.b.op("add", base, self.b.iota(lanes))
+        """The index as i64: where its first lane is, plus the lane."""
+        base = self.scope.positions.get(index, ZERO)
+        width = self.scope.widths.get(index, 1)
+        return base if first or width == 1 else self.b.op("add", base, self.b.iota(width))
 
-    def lanes_of(self, index: str) -> int:
-        """How many lanes the open block of an index has."""
-        return next((r.lanes for r in reversed(self.b.regions) if r.index == index), 1)
+    def seen(self, index: str, after: bool) -> Operand:
+        """Elements that a loop consumed before this block, or with it."""
+        walk, b = self.scope.walks[index], self.b
+        base = self.scope.bases[index]
+        past = b.add(base, b.const(walk.block, I64))
+        if walk.end is None:
+            end = b.extreme("min", past, self.scope.extents[index])
+            return b.minus(end if after else base, walk.lower)
+        return b.extreme("max", b.minus(walk.end, base if after else past), ZERO)
 
     def cast(self, arg: Expr, target: DType, mask: Operand | None, first: bool) -> Operand:
         own = value_type(arg)
@@ -205,34 +170,31 @@ class Expressions:
             return mask or test
         return self.b.op("and", mask, test)
 
-    def domain(self, index: str | None) -> Operand | None:
-        """In a last partial block of `index`, the lanes inside its range."""
-        for region in reversed(self.b.regions):
-            if index is not None and region.index == index:
-                if not region.edge or region.lanes == 1:
-                    return None
-                position = self.value(Position(index), I64)
-                return self.b.op("icmp slt", position, self.scope.extents[index], BOOL)
-        return None
-
-    def lane_index(self, exprs: tuple[Expr, ...]) -> str | None:
-        """The one index among those of `exprs` that runs along vector lanes here."""
-        free = frozenset[str]().union(*(free_indices(item) for item in exprs))
-        return next((index for index in sorted(free) if self.lanes_of(index) > 1), None)
+    def domain(self, indices: Iterable[str]) -> Operand | None:
+        """Of indices that may leave their extent here, the lanes inside."""
+        total: Operand | None = None
+        for index in sorted(self.scope.edges.intersection(indices)):
+            position = self.value(Position(index), I64)
+            inside = self.b.op("icmp slt", position, self.scope.extents[index], BOOL)
+            total = self.both(total, inside)
+        return total
 
     def read(self, read: Read, mask: Operand | None, first: bool) -> Operand:
         """Load the element, widened: one address, a run of neighbours, or a gather."""
-        lane = None if first else self.lane_index(read.subscripts)
-        mask = self.checked(read, mask, lane, first)
+        lane = None if first else self.scope.vector(read.subscripts)
+        mask = self.checked(read, mask, first)
         offset, run = self.offset(read.tensor, read.subscripts, mask, lane)
+        guard = self.both(mask, self.domain(free_indices(read)))
         varies = run or offset.lanes > 1
-        guard = self.both(mask, self.domain(lane)) if varies else self.somewhere(mask)
-        lanes = self.lanes_of(lane) if run and lane else offset.lanes
+        guard = guard if varies else self.somewhere(guard)
+        lanes = self.scope.widths[lane] if run and lane else offset.lanes
         # Only a read of whole dimensions is in range wherever its indices are; others stay where
         # they stand, since a loop around them may run no times.
         least = self.region_of(lane) if is_whole(read, self.scope.shapes) else self.b.depth
-        raw = self.load(read.tensor, offset, run, lanes, guard, least)
-        return widened(self.b, raw, read.tensor.dtype)
+        base = self.scope.storage[read.tensor.name].pointer
+        dtype = read.tensor.dtype
+        raw = llvm_memory.load(self.b, base, dtype, offset, run, lanes, guard, least)
+        return widened(self.b, raw, dtype)
 
     def somewhere(self, mask: Operand | None) -> Operand | None:
         """Whether any lane holds: what every lane reads alike is read if one lane needs it."""
@@ -255,15 +217,8 @@ class Expressions:
         add up to the constant 1; then the offset is lane 0's.
         """
         strides = self.scope.storage[tensor.name].strides
-        run = lane is not None and self.neighbours(subscripts, strides, lane)
+        run = lane is not None and neighbours(subscripts, [s.ref for s in strides], lane)
         return self.dot(subscripts, strides, mask, run or lane is None), run
-
-    def neighbours(
-        self, subscripts: tuple[Expr, ...], strides: tuple[Operand, ...], index: str
-    ) -> bool:
-        moves = [coefficient(subscript, index) for subscript in subscripts]
-        active = [(move, s.ref) for move, s in zip(moves, strides, strict=True) if move != 0]
-        return active == [(1, "1")]
 
     def dot(
         self, subscripts: tuple[Expr, ...], strides: tuple[Operand, ...], mask: Operand | None,
@@ -279,68 +234,7 @@ class Expressions:
         """A subscript in its own integer type: what wraps at 32 bits must wrap there."""
         return self.value(subscript, resolved(value_type(subscript), I64), mask, first)
 
-    def load(
-        self, tensor: Tensor, offset: Operand, run: bool, lanes: int, mask: Operand | None,
-        least: int,
-    ) -> Operand:  # fmt: skip
-        """The stored elements, as registers of the storage type, loaded at depth `least` or
-        deeper."""
-        element = memory_type(tensor.dtype)
-        base = self.scope.storage[tensor.name].pointer
-        if lanes == 1:
-            return self.load_one(tensor, element, base, offset, mask, least)
-        depth = max(offset.depth, mask.depth if mask else 0, least)
-        kind, align = vector_of(element, lanes), max(1, tensor.dtype.bits // 8)
-        test = self.b.splat(mask or self.b.const(1, BOOL), lanes)
-        if run:
-            address = self.address(element, base, offset)
-            if mask is None:
-                text = f"load {kind}, ptr {address}, align {align}"
-            else:
-                text = self.masked("masked.load", kind, f"ptr {address}", align, test, "p0")
-        else:
-            spread = self.b.splat(offset, lanes)
-            address = self.b.raw(
-                f"getelementptr {element}, ptr {base}, {spread.type} {spread.ref}", spread.depth
-            )
-            pointers = f"<{lanes} x ptr> {address}"
-            text = self.masked("masked.gather", kind, pointers, align, test, f"v{lanes}p0")
-        return self.from_memory(self.b.raw(text, depth), tensor.dtype, lanes, depth)
-
-    def masked(
-        self, name: str, kind: str, address: str, align: int, test: Operand, pointer: str
-    ) -> str:
-        """A masked load or gather; lanes outside the mask are zero."""
-        shape = kind[1:-1].replace(" x ", "").replace("float", "f32").replace("double", "f64")
-        shape = shape.replace("half", "f16")
-        callee = f"llvm.{name}.v{shape}.{pointer}"
-        self.b.declare(callee, kind, f"{address.rsplit(' ', 1)[0]}, i32, {test.type}, {kind}")
-        return f"call {kind} @{callee}({address}, i32 {align}, {test}, {kind} zeroinitializer)"
-
-    def load_one(
-        self, tensor: Tensor, element: str, base: str, offset: Operand, mask: Operand | None,
-        least: int,
-    ) -> Operand:  # fmt: skip
-        """Under a guard the address is moved to element 0, which every buffer has."""
-        if mask is not None:
-            offset = self.b.select(mask, offset, self.b.const(0, I64))
-        address = self.address(element, base, offset)
-        align = max(1, tensor.dtype.bits // 8)
-        depth = max(offset.depth, least)
-        raw = self.b.raw(f"load {element}, ptr {address}, align {align}", depth)
-        return self.from_memory(raw, tensor.dtype, 1, depth)
-
-    def address(self, element: str, base: str, offset: Operand) -> str:
-        return self.b.raw(f"getelementptr {element}, ptr {base}, i64 {offset.ref}", offset.depth)
-
-    def from_memory(self, raw: str, dtype: DType, lanes: int, depth: int) -> Operand:
-        if dtype is BOOL:
-            return nonzero(self.b, Operand(raw, I8, lanes, depth))
-        return Operand(raw, register_type(dtype), lanes, depth)
-
-    def checked(
-        self, read: Read, mask: Operand | None, lane: str | None, first: bool
-    ) -> Operand | None:
+    def checked(self, read: Read, mask: Operand | None, first: bool) -> Operand | None:
         """Compare subscripts that hold data; a lane that leaves the tensor is masked off and the
         check's number is written to the error word."""
         for axis, subscript in enumerate(read.subscripts):
@@ -349,17 +243,15 @@ class Expressions:
                 continue
             position = as_i64(self.b, self.integer(subscript, mask, first))
             inside = self.b.op("icmp ult", position, self.size(read.tensor, axis), BOOL)
-            self.report(number, inside, mask, lane)
+            self.report(number, inside, self.both(mask, self.domain(free_indices(read))))
             mask = self.both(mask, inside)
         return mask
 
     def size(self, tensor: Tensor, axis: int) -> Operand:
         return self.scope.extents[f"{tensor.name}.{axis}"]
 
-    def report(self, number: int, inside: Operand, mask: Operand | None, lane: str | None) -> None:
+    def report(self, number: int, inside: Operand, mask: Operand | None) -> None:
         outside = FUNCTIONS["not"](self.b, [inside])
-        if outside.lanes > 1:
-            mask = self.both(mask, self.domain(lane))
         bad = outside if mask is None else self.b.op("and", mask, outside)
         bad = self.somewhere(bad) or bad
         old = self.b.result(f"load i64, ptr {self.scope.error}, align 8", I64, 1, bad.depth)
@@ -368,42 +260,12 @@ class Expressions:
 
     def store(self, tensor: Tensor, subscripts: tuple[Expr, ...], value: Operand) -> None:
         """Store a value, rounded to the tensor's type, in the lanes inside the domain."""
-        lane = self.lane_index(subscripts)
+        lane = self.scope.vector(subscripts)
         offset, run = self.offset(tensor, subscripts, None, lane)
-        lanes = self.lanes_of(lane) if lane else 1
-        stored = narrowed(self.b, value, tensor.dtype)
-        if tensor.dtype is BOOL:
-            stored = self.b.convert("zext", stored, I8)
-        stored = self.b.splat(stored, lanes)
-        element, base = memory_type(tensor.dtype), self.scope.storage[tensor.name].pointer
-        align, depth = max(1, tensor.dtype.bits // 8), self.b.depth
-        mask = self.domain(lane) if lanes > 1 else None
-        kind = vector_of(element, lanes)
-        if lanes == 1 or (run and mask is None):
-            address = self.address(element, base, offset)
-            self.b.emit(f"store {kind} {stored.ref}, ptr {address}, align {align}", depth)
-            return
-        test = self.b.splat(mask or self.b.const(1, BOOL), lanes)
-        self.masked_store(kind, stored, element, base, offset, run, align, test)
-
-    def masked_store(
-        self, kind: str, stored: Operand, element: str, base: str, offset: Operand, run: bool,
-        align: int, test: Operand,
-    ) -> None:  # fmt: skip
-        name = "masked.store" if run else "masked.scatter"
-        spread = offset if run else self.b.splat(offset, stored.lanes)
-        address = self.b.raw(
-            f"getelementptr {element}, ptr {base}, {spread.type} {spread.ref}", spread.depth
-        )
-        pointer = "ptr" if run else f"<{stored.lanes} x ptr>"
-        shape = kind[1:-1].replace(" x ", "").replace("float", "f32").replace("double", "f64")
-        tail = "p0" if run else f"v{stored.lanes}p0"
-        callee = f"llvm.{name}.v{shape.replace('half', 'f16')}.{tail}"
-        self.b.declare(callee, "void", f"{kind}, {pointer}, i32, {test.type}")
-        self.b.emit(
-            f"call void @{callee}({kind} {stored.ref}, {pointer} {address}, i32 {align}, {test})",
-            self.b.depth,
-        )
+        lanes = self.scope.widths[lane] if lane else 1
+        mask = self.domain((lane,)) if lane else None
+        base = self.scope.storage[tensor.name].pointer
+        llvm_memory.store(self.b, base, tensor.dtype, offset, run, lanes, value, mask)
 
 
 def stored_type(expr: Expr) -> DType:

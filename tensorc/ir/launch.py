@@ -8,6 +8,7 @@ from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import Tensor
 
 Strides = tuple[int | None, ...]  # per dimension, in elements; None: known only at the call
+NO_MEMORY = -1  # in the error word: a kernel had no memory for its tiles
 
 
 @dataclass(frozen=True)

@@ -56,12 +56,12 @@ class Bound:
     def __init__(
         self, kernel: CpuKernel, operands: Mapping[str, Array], outputs: Sequence[Result],
         workspaces: Sequence[Result], tables: Mapping[str, Array], extents: Mapping[str, int],
-        parts: Mapping[str, tuple[str, str]], weights: Mapping[str, int], threads: int,
-        failed: Callable[[int, Sequence[Any]], None],
+        parts: Mapping[str, tuple[str, str]], failed: Callable[[int, Sequence[Any]], None],
+        weights: Mapping[str, int] | None = None, threads: int = 1,
     ) -> None:  # fmt: skip
-        """`parts`: the names under which kernels know the parts of complex arrays. `weights`: about
-        how many operations a kernel does, by symbol. `threads`: how many may share a kernel.
-        `failed`: told the number of a check that failed, and the operands; it raises."""
+        """`parts`: the names under which kernels know the parts of complex arrays. `failed`: told
+        the number of a check that failed, and the operands; it raises. `weights`: about how many
+        operations a kernel does, by symbol. `threads`: how many may share a kernel."""
         self._kernel, self._tables = kernel, dict(tables)
         self._results = (*outputs, *workspaces)
         self._outputs, self._failed = len(outputs), failed
@@ -78,7 +78,7 @@ class Bound:
                 places[re], places[im] = (place, 0), (place, every[re].itemsize)
         self._steps: list[_Step] = []
         for entry, function in zip(kernel.entries, kernel.functions, strict=True):
-            work = _work(entry, weights, every)
+            work = _work(entry, weights or {}, every)
             helped, pieces = cut(entry, extents, work, threads)
             step = _step(function, entry.slots, helped, pieces, every, extents, places)
             self._steps.append(step)
@@ -87,13 +87,15 @@ class Bound:
         """The outputs. `into`: dense arrays of the outputs' types and shapes, written instead of
         fresh ones. Raises what `failed` raises."""
         starts = [address(array) for array in operands]
-        return self.at(starts, [address(array) for array in into], operands, into)
+        ends = [address(array) for array in into] if into else []
+        return self.at(starts, ends, operands, into)
 
     def at(
         self, starts: list[int], ends: list[int], operands: Sequence[Any], into: Sequence[Array]
     ) -> list[Array]:
         """The same where the addresses of operands and of the outputs given are known."""
-        fresh = [np.empty(shape, dtype) for shape, dtype in self._fresh[len(into) :]]
+        wanted = self._fresh[len(into) :] if into else self._fresh
+        fresh = [np.empty(shape, dtype) for shape, dtype in wanted]
         addresses = starts + ends + [address(array) for array in fresh]
         arrays = operands, into, fresh
         failed = ctypes.c_int64(0)
@@ -109,7 +111,9 @@ class Bound:
                 step.function(step.pack(*slots), 0, step.pieces[0].end)
         if failed.value:
             self._failed(failed.value, operands)
-        return list(into) if into else fresh[: self._outputs]
+        if into:
+            return list(into)
+        return fresh if len(fresh) == self._outputs else fresh[: self._outputs]
 
 
 def _shared(step: _Step, slots: Sequence[int], memory: object) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
-from tensorc.ir.launch import Launch, Strides
+from tensorc.ir.launch import NO_MEMORY, Launch, Strides
 from tensorc.ir.parts import part_names
 from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.tensor import Program, Tensor
@@ -212,7 +212,7 @@ class Compiled:
             report(self.program, number, named, extents)
 
         return Bound(
-            self.kernel, arrays, outputs, workspaces, tables, every, parts, weights, most, failed
+            self.kernel, arrays, outputs, workspaces, tables, every, parts, failed, weights, most
         )
 
 
@@ -244,6 +244,8 @@ def report(
     program: Program, number: int, arrays: Mapping[str, Array], extents: Mapping[str, int]
 ) -> None:
     """A check failed: the interpreter finds the element and raises OutOfRange."""
+    if number == NO_MEMORY:
+        raise MemoryError(f"{program.name}: a kernel got no memory for its tiles")
     from tensorc.ir.interpret_tensor import interpret
 
     interpret(program, dict(arrays), dict(extents))

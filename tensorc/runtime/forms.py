@@ -27,6 +27,7 @@ class Form:
 
 
 _FORMS: dict[type, Form] = {}
+_addressof, _buffer = ctypes.addressof, ctypes.c_char.from_buffer
 
 
 def learn(value: object) -> None:
@@ -69,11 +70,11 @@ def key(operands: Sequence[object]) -> tuple[object, ...] | None:
 def address(array: Any) -> int:
     """Where an array's elements start. The buffer protocol is quicker than `ctypes.data`, but
     serves dense, writable arrays only."""
-    form = _FORMS.get(cast(object, array).__class__)
+    form = _FORMS.get(type(array))  # pyright: ignore[reportUnknownArgumentType]
     if form is not None:
         return form.address(array)
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        return _addressof(_buffer(array))
     except (TypeError, ValueError, BufferError):
         return array.ctypes.data
 

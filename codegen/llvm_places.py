@@ -1,0 +1,254 @@
+"""Where the tiles of a kernel lie, and along which index each statement runs vectors.
+
+`Places` looks at a whole kernel before it is emitted. A register tile is an SSA vector if it has
+one axis of lanes, not too many, that every statement can take at once; other tiles are buffers. A
+loop by a small number of blocks that is no power of two has its blocks as rows, each with SSA
+vectors of its own, where all its tiles allow that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from tensorc.codegen.llvm_scope import Storage, values_in
+from tensorc.ir.affine import coefficient
+from tensorc.ir.node import postorder
+from tensorc.ir.tensor import Expr, Read, Value, free_indices
+from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile
+from tensorc.ir.walk_tile import statements, tiles, whole
+
+MOST_ROWS = 8  # of a block whose rows are unrolled
+GATHER, ACROSS, SPREAD = 4, 1, 1  # what these cost beside a vector of neighbours
+Counts = Mapping[str, int]
+
+
+class Places:
+    """The decisions for one kernel. `vector`: bytes of a vector register; `storage`: the strides
+    of the tensors, by name."""
+
+    def __init__(self, kernel: Kernel, vector: int, storage: Mapping[str, Storage]) -> None:
+        self.kernel, self.vector, self.storage = kernel, vector, storage
+        self.tiles, self.whole = tiles(kernel), whole(kernel)
+        every = list(statements(kernel.body))
+        lets = [item for item in every if isinstance(item, Let)]
+        self.views = {item.tile.name: item.body for item in lets if is_view(item)}
+        self.reduced = frozenset(index for item in lets for index in item.reduced)
+        self.parted = frozenset(item.index for item in every if isinstance(item, Each))
+        self.rows = self._rows(every)
+        self.buffers = {tile.name for tile in self.tiles.values() if not self._fits(tile)}
+        carries = [carry.tile.name for i in every if isinstance(i, Loop) for carry in i.carries]
+        self._settle(carries)
+        self.roots = self._roots(lets, every)
+
+    # --- questions ------------------------------------------------------------------------------
+
+    def is_buffer(self, name: str) -> bool:
+        """Whether the tile lies in memory."""
+        return name in self.buffers and name not in self.views
+
+    def root(self, name: str) -> str:
+        """The tile whose buffer this one shares; itself if none."""
+        while name in self.roots:
+            name = self.roots[name]
+        return name
+
+    def lane_axes(self, tile: Tile) -> list[str]:
+        """The axes with several lanes that are no rows."""
+        pairs = zip(tile.axes, tile.sizes, strict=True)
+        return [axis for axis, size in pairs if size > 1 and axis != self.rows]
+
+    def lane_axis(self, name: str) -> str | None:
+        """The axis of an SSA vector's lanes; None: it is one value."""
+        return next(iter(self.lane_axes(self.tiles[name])), None)
+
+    def lanes(self, tile: Tile) -> int:
+        """Elements of an SSA vector; its rows are values of their own."""
+        pairs = zip(tile.axes, tile.sizes, strict=True)
+        return math.prod(size for axis, size in pairs if axis != self.rows)
+
+    def count(self, index: str, exprs: Sequence[Expr], blocks: Counts) -> int | None:
+        """The lanes of an index in a statement: those of its open block, those of the tiles that
+        it reads, those of whole tiles; None: as many as its extent."""
+        if index in blocks:
+            return blocks[index]
+        for item in (value for expr in exprs for value in values_in(expr)):
+            tile = self.tiles[item.tile]
+            if index in tile.axes:
+                return tile.sizes[tile.axes.index(index)]
+        return self.whole.get(index)
+
+    def width(self, count: int) -> int:
+        """Lanes worked on at once of so many: a power of two that divides them, at most four
+        vectors of 32-bit elements."""
+        return min(count & -count, self.vector)
+
+    def vector_axis(
+        self, candidates: Sequence[str], exprs: Sequence[Expr], result: Tile | None,
+        counts: Counts, reduced: Iterable[str] = (), written: Read | None = None,
+    ) -> str | None:  # fmt: skip
+        """The index that runs along vectors: the fewest accesses out of order, then the most
+        lanes, then the last. `written`: the element that is stored."""
+        able = [axis for axis in candidates if self.width(counts[axis]) > 1]
+        across = set(reduced)
+
+        def cost(axis: str) -> tuple[int, int, int]:
+            total = ACROSS if axis in across else 0
+            total += sum(self._expression(axis, expr) for expr in exprs)
+            if result is not None:
+                total += self._tile(axis, result)
+            if written is not None:
+                total += self._read(axis, written)
+            return total, -self.width(counts[axis]), -able.index(axis)
+
+        return min(able, key=cost, default=None)
+
+    def _expression(self, axis: str, expr: Expr) -> int:
+        total = 0
+        for item in postorder([expr]):
+            if isinstance(item, Read):
+                total += self._read(axis, item)
+            elif isinstance(item, Value) and item.tile in self.views:
+                total += self._expression(axis, self.views[item.tile])
+            elif isinstance(item, Value):
+                total += self._tile(axis, self.tiles[item.tile])
+        return total
+
+    def _read(self, axis: str, read: Read) -> int:
+        if axis not in free_indices(read):
+            return 0
+        strides = self.storage[read.tensor.name].strides
+        return 0 if neighbours(read.subscripts, [s.ref for s in strides], axis) else GATHER
+
+    def _tile(self, axis: str, tile: Tile) -> int:
+        lanes = self.lane_axes(tile)
+        if tile.name in self.buffers:
+            return GATHER if axis in lanes and axis != tile.axes[-1] else 0
+        return SPREAD if lanes and axis not in lanes else 0
+
+    # --- decisions ------------------------------------------------------------------------------
+
+    def _fits(self, tile: Tile) -> bool:
+        """Whether a tile may be an SSA vector, looked at alone."""
+        axes = self.lane_axes(tile)
+        lanes = self.lanes(tile)
+        alone = len(axes) <= 1 and not set(axes) & self.parted
+        power = lanes & (lanes - 1) == 0
+        return tile.space == "register" and alone and power and lanes <= 2 * self.vector
+
+    def _settle(self, carries: Sequence[str]) -> None:
+        """SSA vectors whose statement runs its vectors along another index become buffers, and so
+        does a carried tile with its next value."""
+        before = -1
+        while before != len(self.buffers):
+            before = len(self.buffers)
+            self.buffers.update(self._crossed(self.kernel.body, self._grid()))
+            for name in carries:
+                if {name, f"{name}'"} & self.buffers:
+                    self.buffers |= {name, f"{name}'"}
+
+    def _grid(self) -> dict[str, int]:
+        return {block.index: block.size for block in self.kernel.grid}
+
+    def _crossed(self, body: Sequence[Statement], blocks: Counts) -> Iterator[str]:
+        for item in body:
+            match item:
+                case Let():
+                    if item.op is not None and self._crosses(item, blocks):
+                        yield item.tile.name
+                case Loop():
+                    yield from self._crossed(item.body, {**blocks, item.index: item.block})
+                case Each():
+                    yield from self._crossed(item.body, {**blocks, item.index: item.block})
+                case Store():
+                    pass
+
+    def _crosses(self, item: Let, blocks: Counts) -> bool:
+        axis = self.lane_axis(item.tile.name)
+        if axis is None or item.tile.name in self.buffers:
+            return False
+        counts = {i: self.count(i, (item.body,), blocks) or 1 for i in item.reduced}
+        counts[axis] = self.lanes(item.tile)
+        inner = [index for index in item.reduced if index != self.rows]
+        chosen = self.vector_axis([axis, *inner], (item.body,), item.tile, counts, item.reduced)
+        return chosen != axis
+
+    def _rows(self, every: Sequence[Statement]) -> str | None:
+        """The index whose blocks are rows."""
+        loops = [item for item in every if isinstance(item, Loop)]
+        grid = {block.index for block in self.kernel.grid}
+        for loop in loops:
+            same = [item for item in loops if item.index == loop.index]
+            if loop.index not in grid | self.reduced and all(map(self._by_rows, same)):
+                return loop.index
+        return None
+
+    def _by_rows(self, loop: Loop) -> bool:
+        index = loop.index
+        own = [tile for tile in self.tiles.values() if index in tile.axes]
+        plain = all(tile.space == "register" and self._one_row(tile, index) for tile in own)
+        carried = any(index in carry.tile.axes for carry in loop.carries)
+        small = is_rows(loop.block) and loop.block <= MOST_ROWS and not loop.down
+        return small and plain and not carried and index not in self.parted
+
+    def _one_row(self, tile: Tile, index: str) -> bool:
+        """Whether each row of a tile is an SSA vector."""
+        rest = [size for a, size in zip(tile.axes, tile.sizes, strict=True) if a != index]
+        lanes = math.prod(rest)
+        several = sum(size > 1 for size in rest)
+        return several <= 1 and lanes & (lanes - 1) == 0 and lanes <= 2 * self.vector
+
+    def _roots(self, lets: Sequence[Let], every: Sequence[Statement]) -> dict[str, str]:
+        """The tile whose buffer each tile takes. Reuse that would let one carried value stand in
+        the buffer of another is not taken up: it is allowed, not asked for, in registers."""
+        found = {
+            item.tile.name: item.into.name
+            for item in lets
+            if item.into is not None and self._same_place(item.tile, item.into)
+        }
+        for loop in (item for item in every if isinstance(item, Loop)):
+            for carry in loop.carries:
+                start = carry.start
+                if isinstance(start, Tile) and carry.tile.space != "register":
+                    found[carry.tile.name] = start.name
+        return {a: b for a, b in found.items() if self._harmless(a, found, every)}
+
+    def _same_place(self, tile: Tile, into: Tile) -> bool:
+        return tile.name in self.buffers and into.name in self.buffers
+
+    def _harmless(self, name: str, found: Mapping[str, str], every: Sequence[Statement]) -> bool:
+        if self.tiles[name].space != "register":
+            return True
+        old = name
+        while old in found:
+            old = found[old]
+        carried = {c.tile.name for i in every if isinstance(i, Loop) for c in i.carries}
+        return old not in carried or name.removesuffix("'") == old or old not in self._others(name)
+
+    def _others(self, name: str) -> frozenset[str]:
+        """Carried tiles that this one is not a next value of, but that live as long."""
+        loops = [item for item in statements(self.kernel.body) if isinstance(item, Loop)]
+        return frozenset(
+            carry.tile.name
+            for loop in loops
+            if any(f"{carry.tile.name}'" == name for carry in loop.carries)
+            for carry in loop.carries
+        )
+
+
+def is_view(item: Let) -> bool:
+    """Whether a statement only names a part of a tensor or tile where that lies."""
+    return item.by.instruction == "view"
+
+
+def is_rows(block: int) -> bool:
+    """A block that is no power of two is a number of rows, unrolled; others are vector lanes."""
+    return block & (block - 1) != 0
+
+
+def neighbours(subscripts: Sequence[Expr], strides: Sequence[str], index: str) -> bool:
+    """Whether steps of an index are steps by one element: every subscript is affine in it and the
+    strides add up to the constant 1."""
+    moves = [coefficient(subscript, index) for subscript in subscripts]
+    active = [(move, stride) for move, stride in zip(moves, strides, strict=True) if move != 0]
+    return active == [(1, "1")]

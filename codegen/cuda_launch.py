@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
 
@@ -11,23 +12,51 @@ import numpy.typing as npt
 
 from tensorc.codegen.cuda import CudaKernel
 from tensorc.codegen.driver import Dim3, Function, Module, Parameter
+from tensorc.errors import Unavailable
 from tensorc.ir.launch import Slot
 
 Array = npt.NDArray[Any]
 LARGEST_GRID = 2**31 - 1  # blocks along x
+ERROR_BYTES = 16  # of the word that failed checks write, and what keeps it aligned
 
 
-class Device(Protocol):
-    """What launching needs of a driver."""
+class Launcher(Protocol):
+    """What starting kernels needs of a driver."""
+
+    def launch(
+        self, function: Function, grid: Dim3, block: Dim3, shared: int,
+        parameters: Sequence[Parameter],
+    ) -> None: ...  # fmt: skip
+
+
+class Device(Launcher, Protocol):
+    """What running on arrays of this machine's memory needs as well."""
 
     def alloc(self, nbytes: int) -> int: ...
     def free(self, address: int) -> None: ...
     def write(self, address: int, data: Array) -> None: ...
     def read(self, address: int, nbytes: int) -> bytes: ...
-    def launch(
-        self, function: Function, grid: Dim3, block: Dim3, shared: int,
-        parameters: Sequence[Parameter],
-    ) -> None: ...  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An array in the device's memory: the address of its first element; strides in elements."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+
+
+def launch(
+    device: Launcher, module: Module, kernels: Sequence[CudaKernel], arrays: Mapping[str, Placed],
+    extents: Mapping[str, int], error: int,
+) -> None:  # fmt: skip
+    """Start every kernel in order. `arrays`: of all tensors that kernels know; `error`: the address
+    of the word that failed checks write. Unavailable: a grid that no launch can have."""
+    for kernel in kernels:
+        blocks = prod(-(-extents[index] // block) for index, block in kernel.entry.grid)
+        values = [_value(slot, arrays, extents, error) for slot in kernel.entry.slots]
+        _launch(device, module, kernel, blocks, values)
 
 
 def run(
@@ -40,58 +69,54 @@ def run(
     `fresh`: shape and dtype of outputs and workspaces. Returns the outputs and the number of a
     check that failed, or 0.
     """
-    strides = {name: array.strides for name, array in operands.items()}
-    shapes = {name: array.shape for name, array in operands.items()}
-    shapes.update((name, shape) for name, (shape, _) in fresh.items())
-    addresses: dict[str, int] = {}
+    owned: list[int] = []
+
+    def alloc(nbytes: int) -> int:
+        owned.append(device.alloc(max(16, nbytes)))
+        return owned[-1]
+
     try:
-        origins = {name: _put(device, addresses, name, item) for name, item in operands.items()}
+        placed = {name: _put(device, alloc, array) for name, array in operands.items()}
         for name, (shape, dtype) in fresh.items():
-            addresses[name] = origins[name] = device.alloc(max(16, prod(shape) * dtype.itemsize))
-        addresses[""] = device.alloc(16)
-        device.write(addresses[""], np.zeros(2, np.int64))
-        sizes = {name: array.itemsize for name, array in operands.items()}
-        for kernel in kernels:
-            blocks = prod(-(-extents[index] // block) for index, block in kernel.entry.grid)
-            values = [
-                _value(slot, origins, shapes, strides, sizes, extents, addresses[""])
-                for slot in kernel.entry.slots
-            ]
-            _launch(device, module, kernel, blocks, values)
-        results = {name: _get(device, addresses[name], *fresh[name]) for name in outputs}
-        failed = int(np.frombuffer(device.read(addresses[""], 8), np.int64)[0])
-        return results, failed
+            strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+            placed[name] = Placed(alloc(prod(shape) * dtype.itemsize), shape, strides)
+        error = alloc(ERROR_BYTES)
+        device.write(error, np.zeros(2, np.int64))
+        launch(device, module, kernels, placed, extents, error)
+        results = {name: _get(device, placed[name].address, *fresh[name]) for name in outputs}
+        return results, int(np.frombuffer(device.read(error, 8), np.int64)[0])
     finally:
-        for address in addresses.values():
+        for address in owned:
             device.free(address)
 
 
 def _launch(
-    device: Device, module: Module, kernel: CudaKernel, blocks: int, values: list[int]
+    device: Launcher, module: Module, kernel: CudaKernel, blocks: int, values: list[int]
 ) -> None:
     if not blocks:
         return
     if blocks > LARGEST_GRID:
-        raise NotImplementedError(
-            f"a grid of {blocks} blocks; at most {LARGEST_GRID} in one launch"
+        raise Unavailable(
+            f"{kernel.entry.symbol} needs {blocks} blocks and a launch has at most {LARGEST_GRID}; "
+            "call the operator on parts of the arrays"
         )
     parameters = [np.uint64(value % 2**64) for value in values]
     function = module.function(kernel.entry.symbol)
     device.launch(function, (blocks, 1, 1), (kernel.threads, 1, 1), kernel.shared, parameters)
 
 
-def _put(device: Device, addresses: dict[str, int], name: str, array: Array) -> int:
-    """Copy the memory that an array spans; returns the address of its element 0."""
+def _put(device: Device, alloc: Callable[[int], int], array: Array) -> Placed:
+    """Copy the memory that an array spans."""
+    strides = tuple(stride // array.itemsize for stride in array.strides)
     if not array.size:
-        addresses[name] = device.alloc(16)
-        return addresses[name]
+        return Placed(alloc(0), array.shape, strides)
     low, high = np.lib.array_utils.byte_bounds(array)
     offset = array.__array_interface__["data"][0] - low
     raw = np.zeros(max(16, high - low), np.uint8)
     np.ndarray(array.shape, array.dtype, raw.data, offset, array.strides)[...] = array
-    addresses[name] = device.alloc(len(raw))
-    device.write(addresses[name], raw)
-    return addresses[name] + offset
+    address = alloc(len(raw))
+    device.write(address, raw)
+    return Placed(address + offset, array.shape, strides)
 
 
 def _get(device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -101,17 +126,17 @@ def _get(device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[A
     return np.frombuffer(device.read(address, nbytes), dtype).reshape(shape).copy()
 
 
-def _value(
-    slot: Slot, origins: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]],
-    strides: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int],
-    extents: Mapping[str, int], error: int,
-) -> int:  # fmt: skip
-    if slot.kind == "error":
-        return error
-    if slot.kind == "extent":
-        return extents[slot.name]
-    if slot.kind == "pointer":
-        return origins[slot.name]
-    if slot.kind == "size":
-        return shapes[slot.name][slot.axis]
-    return strides[slot.name][slot.axis] // sizes[slot.name]
+def _value(slot: Slot, arrays: Mapping[str, Placed], extents: Mapping[str, int], error: int) -> int:
+    match slot.kind:
+        case "error":
+            return error
+        case "extent":
+            return extents[slot.name]
+        case "pointer":
+            return arrays[slot.name].address
+        case "size":
+            return arrays[slot.name].shape[slot.axis]
+        case "stride":
+            return arrays[slot.name].strides[slot.axis]
+        case other:
+            raise ValueError(f"a kernel takes a {other}, which no launch gives")

@@ -25,6 +25,7 @@ from tensorc.codegen.llvm_sizes import Sizes
 from tensorc.codegen.llvm_statements import Statements
 from tensorc.codegen.llvm_tiles import Tiles
 from tensorc.codegen.llvm_types import Operand
+from tensorc.codegen.llvm_walks import Walks
 from tensorc.ir.dtypes import I64, value_of
 from tensorc.ir.functions import Reducer
 from tensorc.ir.launch import Entry, Slot, Strides
@@ -132,7 +133,8 @@ class _Emitter:
         tiles = Tiles(self.b, self.scope, places, self.frame)
         self.e = Expressions(self.b, self.scope, tiles)
         lanes = Lanes(self.b, self.scope, places)
-        plain = Statements(self.b, self.scope, places, tiles, self.e, lanes)
+        walks = Walks(self.b, self.scope, places, lanes)
+        plain = Statements(self.b, self.scope, walks, tiles, self.e, lanes)
         loops = Loops(self.b, self.scope, places, self.sizes, plain, self.part)
         loops.grid(self.kernel.grid, self.kernel.body)
 

@@ -13,6 +13,7 @@ from tensorc.codegen import llvm_memory
 from tensorc.codegen.llvm_builder import Builder
 from tensorc.codegen.llvm_convert import as_i64, bitcast, convert, rounded, widened
 from tensorc.codegen.llvm_functions import FUNCTIONS
+from tensorc.codegen.llvm_guards import Guards
 from tensorc.codegen.llvm_places import neighbours
 from tensorc.codegen.llvm_scope import ZERO, Scope, values_in
 from tensorc.codegen.llvm_tiles import Tiles
@@ -47,6 +48,7 @@ class Expressions:
 
     def __init__(self, builder: Builder, scope: Scope, tiles: Tiles) -> None:
         self.b, self.scope, self.tiles = builder, scope, tiles
+        self.guards = Guards(scope.shapes)
 
     def value(
         self, expr: Expr, wanted: DType, mask: Operand | None = None, first: bool = False
@@ -62,12 +64,14 @@ class Expressions:
         """Emit once; later uses in the same or deeper regions find it."""
         # A tile has another value in each copy of a loop's body, so it counts with its value.
         tiles = tuple(map(self.tile_key, values_in(expr)))
-        key = (expr, dtype, mask.ref if mask else "", first, self.scope.place(expr), tiles)
-        for region in self.b.regions:
-            if key in region.known:
-                return region.known[key]
+        place = (first, self.scope.place(expr), tiles)
+        ref = mask.ref if mask else ""
+        for wider in self.guards.wider(ref):
+            for region in self.b.regions:
+                if (expr, dtype, wider, *place) in region.known:
+                    return region.known[expr, dtype, wider, *place]
         made = self.compute(expr, dtype, mask, first)
-        self.b.regions[made.depth].known[key] = made
+        self.b.regions[made.depth].known[expr, dtype, ref, *place] = made
         return made
 
     def compute(self, expr: Expr, dtype: DType, mask: Operand | None, first: bool) -> Operand:
@@ -135,8 +139,11 @@ class Expressions:
         self, condition: Expr, yes: Expr, no: Expr, dtype: DType, mask: Operand | None, first: bool
     ) -> Operand:
         test = self.value(condition, BOOL, mask, first)
-        negated = FUNCTIONS["not"](self.b, [test]) if self.guards(no) else None
-        chosen = self.value(yes, dtype, self.both(mask, test) if self.guards(yes) else mask, first)
+        for item in self.guards.shared(yes, no):
+            self.value(item, resolved(value_type(item), dtype), mask, first)
+        matter = self.guards.matter
+        negated = FUNCTIONS["not"](self.b, [test]) if matter(no) else None
+        chosen = self.value(yes, dtype, self.both(mask, test) if matter(yes) else mask, first)
         other = self.value(no, dtype, self.both(mask, negated), first)
         return self.b.select(test, chosen, other)
 
@@ -145,30 +152,16 @@ class Expressions:
         total = self.value(args[0], BOOL, mask, first)
         for arg in args[1:]:
             test = total if name == "and" else FUNCTIONS["not"](self.b, [total])
-            inner = self.both(mask, test) if self.guards(arg) else mask
+            inner = self.both(mask, test) if self.guards.matter(arg) else mask
             total = self.b.op(name, total, self.value(arg, BOOL, inner, first))
         return total
 
-    def guards(self, expr: Expr) -> bool:
-        """Whether a guard around `expr` matters: it reads something that needs one."""
-        match expr:
-            case Read(_, subscripts):
-                return not is_whole(expr, self.scope.shapes) or any(
-                    self.guards(item) for item in subscripts
-                )
-            case Apply(_, args):
-                return any(self.guards(arg) for arg in args)
-            case Select(condition, yes, no):
-                return any(self.guards(arg) for arg in (condition, yes, no))
-            case Cast(_, arg) | Bitcast(_, arg) | Round(_, arg):
-                return self.guards(arg)
-            case _:
-                return False
-
     def both(self, mask: Operand | None, test: Operand | None) -> Operand | None:
-        if mask is None or test is None:
-            return mask or test
-        return self.b.op("and", mask, test)
+        if test is None:
+            return mask
+        both = test if mask is None else self.b.op("and", mask, test)
+        self.guards.narrowed("" if mask is None else mask.ref, both.ref)
+        return both
 
     def domain(self, indices: Iterable[str]) -> Operand | None:
         """Of indices that may leave their extent here, the lanes inside."""
@@ -217,7 +210,9 @@ class Expressions:
         add up to the constant 1; then the offset is lane 0's.
         """
         strides = self.scope.storage[tensor.name].strides
-        run = lane is not None and neighbours(subscripts, [s.ref for s in strides], lane)
+        run = lane is not None and neighbours(
+            subscripts, [s.ref for s in strides], lane, self.scope.widths[lane]
+        )
         return self.dot(subscripts, strides, mask, run or lane is None), run
 
     def dot(

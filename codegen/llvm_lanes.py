@@ -70,15 +70,17 @@ class Lanes:
         self.over(rest, work)
         self.close(loop, [], kept)
 
-    def open(self, axis: Axis, carried: Sequence[Operand]) -> tuple[OpenLoop | None, State]:
-        """Start the loop over an axis, if it needs one."""
+    def open(
+        self, axis: Axis, carried: Sequence[Operand], rows: int = 1
+    ) -> tuple[OpenLoop | None, State]:
+        """Start the loop over an axis, if it needs one; `rows`: lanes that one step goes."""
         scope, index = self.scope, axis.index
         position, outer = scope.positions.get(index), scope.lanes.get(index)
         kept = State(index, position, outer, scope.widths.get(index), index in scope.edges)
         loop = None
         lane = axis.first
-        if not axis.single:
-            loop = self.b.open_loop(index, axis.width, axis.first, axis.end, carried)
+        if not axis.single or axis.width == 1 and rows < (axis.count or 0):
+            loop = self.b.open_loop(index, axis.width * rows, axis.first, axis.end, carried)
             lane = loop.base
         scope.lanes[index] = lane
         scope.positions[index] = self.b.add(scope.bases.get(index, ZERO), lane)

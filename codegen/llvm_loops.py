@@ -46,7 +46,7 @@ class Loops:
         """`part`: the blocks of a loop that this call runs, if it does not run all."""
         self.b, self.scope, self.places = b, scope, places
         self.sizes, self.plain, self.part = sizes, plain, part
-        self.t = plain.t
+        self.t, self.w = plain.t, plain.w
 
     # --- the grid -------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class Loops:
     def open(self, index: str, lanes: int, base: Operand) -> None:
         """An index has a block here."""
         self.scope.bases[index] = self.scope.positions[index] = base
-        self.plain.blocks[index] = lanes
+        self.w.blocks[index] = lanes
 
     def times(self, number: Operand, block: Block) -> Operand:
         return self.b.mul(number, self.sizes.number(block.size))
@@ -134,7 +134,7 @@ class Loops:
         """The body on one part of the lanes after another."""
         lanes, index = self.plain.l, item.index
         outer = lanes.windows.get(index)
-        count = self.plain.blocks.get(index, self.places.whole.get(index, 0))
+        count = self.w.blocks.get(index, self.places.whole.get(index, 0))
         start, number = outer or (ZERO, count)
         for tile in _defined(item.body):
             self.t.define(tile)
@@ -221,7 +221,7 @@ class Loops:
 
     def section(self, item: Loop, section: Section, carried: list[Operand]) -> list[Operand]:
         """Blocks of one kind, one after another."""
-        index, hidden = item.index, self.plain.unrolled
+        index, hidden = item.index, self.w.unrolled
         lower, upper = section.lower, section.upper
         if item.down:
             last = self.last(section.block, lower, upper)
@@ -235,13 +235,13 @@ class Loops:
         if section.edge:
             self.scope.edges.add(index)
         if self.by_rows(item):
-            self.plain.unrolled, self.plain.blocks[index] = (index, section.block), 1
+            self.w.unrolled, self.w.blocks[index] = (index, section.block), 1
         self.scope.tiles.update(zip(self.carried(item), loop.values, strict=True))
         self.statements(item.body)
         after = self.b.close_loop(loop, self.following(item))
-        self.plain.unrolled = hidden
+        self.w.unrolled = hidden
         self.scope.edges.discard(index)
-        for known in (self.scope.bases, self.scope.positions, self.plain.blocks):
+        for known in (self.scope.bases, self.scope.positions, self.w.blocks):
             known.pop(index, None)
         return after
 
@@ -251,7 +251,7 @@ class Loops:
         """The names under which the rows of an SSA tile are kept; a buffer has none."""
         if self.places.is_buffer(tile.name):
             return []
-        index, count = self.plain.unrolled
+        index, count = self.w.unrolled
         return [(tile.name, row) for row in range(count if index in tile.axes else 1)]
 
     def carried(self, item: Loop) -> list[Key]:

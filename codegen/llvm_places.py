@@ -12,9 +12,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tensorc.codegen.llvm_scope import Storage, values_in
-from tensorc.ir.affine import coefficient
+from tensorc.ir.affine import coefficient, literal_integer
 from tensorc.ir.node import postorder
-from tensorc.ir.tensor import Expr, Read, Value, free_indices
+from tensorc.ir.tensor import Apply, Expr, Literal, Position, Read, Value, free_indices
 from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile
 from tensorc.ir.walk_tile import statements, tiles, whole
 
@@ -94,31 +94,32 @@ class Places:
 
         def cost(axis: str) -> tuple[int, int, int]:
             total = ACROSS if axis in across else 0
-            total += sum(self._expression(axis, expr) for expr in exprs)
+            width = self.width(counts[axis])
+            total += sum(self._expression(axis, width, expr) for expr in exprs)
             if result is not None:
                 total += self._tile(axis, result)
             if written is not None:
-                total += self._read(axis, written)
+                total += self._read(axis, width, written)
             return total, -self.width(counts[axis]), -able.index(axis)
 
         return min(able, key=cost, default=None)
 
-    def _expression(self, axis: str, expr: Expr) -> int:
+    def _expression(self, axis: str, width: int, expr: Expr) -> int:
         total = 0
         for item in postorder([expr]):
             if isinstance(item, Read):
-                total += self._read(axis, item)
+                total += self._read(axis, width, item)
             elif isinstance(item, Value) and item.tile in self.views:
-                total += self._expression(axis, self.views[item.tile])
+                total += self._expression(axis, width, self.views[item.tile])
             elif isinstance(item, Value):
                 total += self._tile(axis, self.tiles[item.tile])
         return total
 
-    def _read(self, axis: str, read: Read) -> int:
+    def _read(self, axis: str, width: int, read: Read) -> int:
         if axis not in free_indices(read):
             return 0
         strides = self.storage[read.tensor.name].strides
-        return 0 if neighbours(read.subscripts, [s.ref for s in strides], axis) else GATHER
+        return 0 if neighbours(read.subscripts, [s.ref for s in strides], axis, width) else GATHER
 
     def _tile(self, axis: str, tile: Tile) -> int:
         lanes = self.lane_axes(tile)
@@ -246,9 +247,22 @@ def is_rows(block: int) -> bool:
     return block & (block - 1) != 0
 
 
-def neighbours(subscripts: Sequence[Expr], strides: Sequence[str], index: str) -> bool:
-    """Whether steps of an index are steps by one element: every subscript is affine in it and the
-    strides add up to the constant 1."""
-    moves = [coefficient(subscript, index) for subscript in subscripts]
+def neighbours(subscripts: Sequence[Expr], strides: Sequence[str], index: str, width: int) -> bool:
+    """Whether `width` lanes of an index, from a multiple of that on, are elements side by side:
+    every subscript is affine in it there, and the strides add up to the constant 1."""
+    moves = [_step(subscript, index, width) for subscript in subscripts]
     active = [(move, stride) for move, stride in zip(moves, strides, strict=True) if move != 0]
     return active == [(1, "1")]
+
+
+def _step(subscript: Expr, index: str, width: int) -> int | None:
+    """What a step of the index adds to a subscript, if that is the same for all the lanes. Digits
+    of the index are: it stays within a block of `width`."""
+    match subscript:
+        case Apply(function, (Position(name), Literal() as divisor)) if name == index:
+            number = literal_integer(divisor)
+            if function.name in ("floordiv", "mod") and number and number % width == 0:
+                return 1 if function.name == "mod" else 0
+        case _:
+            pass
+    return coefficient(subscript, index)

@@ -120,7 +120,8 @@ def nearest(value: Fraction, dtype: DType) -> float:
         return wide
     if Fraction(wide) != value:
         wide = _to_odd(wide, value)
-    return float(np.float32(wide))
+    with np.errstate(over="ignore"):
+        return float(np.float32(wide))
 
 
 def _to_odd(wide: float, value: Fraction) -> float:

@@ -38,9 +38,9 @@ from tensorc.ir.tensor import (
     Tensor,
     value_type,
 )
-from tensorc.passes.complex_functions import FORMULAS, Pair, both, call, literal
+from tensorc.passes.complex_functions import FORMULAS, Pair, both, call
 
-ZERO = literal(0)
+ZERO = Literal(Fraction(0), REAL)
 MOST_POWER = 8
 
 

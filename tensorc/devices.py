@@ -1,4 +1,4 @@
-"""Where a prepared call may run: this CPU, the CUDA emulator, or the interpreter."""
+"""Where a prepared call may run: this CPU, a GPU, the CUDA emulator, or the interpreter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorc.errors import Unavailable
 from tensorc.prepare import Prepared, run_prepared
 
 Array = npt.NDArray[Any]
-DEVICES = ("cpu", "emulator", "interpreter")
+DEVICES = ("cpu", "cuda", "emulator", "interpreter")
 
 
 def known(device: str) -> None:
@@ -27,15 +27,20 @@ def run(
 ) -> dict[str, Array]:  # fmt: skip
     """The outputs by name, fresh or in the arrays of `into`. `arch`: what the emulator emulates.
 
-    Unavailable: another device. KernelError: the emulator's report on a kernel. OutOfRange: a
-    subscript that holds data leaves its tensor.
+    Unavailable: another device, or none here. KernelError: the device's report on a kernel.
+    OutOfRange: a subscript that holds data leaves its tensor.
     """
     known(device)
-    if device != "emulator":
+    if device not in ("cuda", "emulator"):
         return run_prepared(call, device, into)
-    from tensorc import emulated
+    if device == "cuda":
+        from tensorc import gpu
 
-    found = emulated.run(call, arch)
+        found = gpu.run(call)
+    else:
+        from tensorc import emulated
+
+        found = emulated.run(call, arch)
     for name, target in (into or {}).items():
         target[...] = found[name]
     return {**found, **(into or {})}

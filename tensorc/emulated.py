@@ -4,7 +4,7 @@ barriers checked. It shows that a kernel is right without a GPU; it is not fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from tensorc.ir.tile import TileProgram
 
 if TYPE_CHECKING:
     from tensorc.codegen.cuda import CudaModule
+    from tensorc.codegen.cuda_launch import Device
+    from tensorc.codegen.driver import Module
     from tensorc.codegen.emulator import Emulator
     from tensorc.compiler import Request
     from tensorc.explain import Report
@@ -90,10 +92,10 @@ def request(
 def levels(program: Program, wanted: Request) -> CudaLevels:
     """Lower and emit, verified after every pass."""
     from tensorc.codegen.cuda import emit
-    from tensorc.compiler import run_passes
+    from tensorc.compiler import layouts, run_passes
 
-    tiles = run_passes(program, wanted)
-    return CudaLevels(program, wanted, tiles, emit(tiles, wanted.static, wanted.strides))
+    tiles, strides = run_passes(program, wanted), layouts(program, wanted)
+    return CudaLevels(program, wanted, tiles, emit(tiles, wanted.static, strides))
 
 
 def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
@@ -102,37 +104,48 @@ def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
     KernelError: the emulator reports a race, a bad access or a deadlock, which is a bug of ours.
     OutOfRange: a subscript that holds data leaves its tensor.
     """
+    device = _emulator(arch)
+    return run_on(call, arch, device, lambda source: _loaded(device, arch, source))
+
+
+def run_on(
+    call: Prepared, arch: str, device: Device, module_of: Callable[[str], Module]
+) -> dict[str, Array]:
+    """Run a prepared call on a driver: operands are copied to it, and results back.
+
+    `module_of`: the loaded module of a CUDA C++ source. KernelError: the device's report.
+    OutOfRange: a subscript that holds data leaves its tensor.
+    """
     from tensorc.codegen.cuda_launch import run as launch
     from tensorc.ir.parts import part_names
     from tensorc.runtime.compiled import report, table_arrays
 
-    made = levels(call.program, _request(call, arch))
+    made = levels(call.program, request_of(call, arch))
     outputs = [item.tensor.name for item in made.tiles.outputs]
-    extents, fresh = _sizes(call, made.tiles)
+    extents, fresh = sizes_of(call, made.tiles)
     parts = part_names(call.program)
     operands = _in_parts({**call.arrays, **table_arrays(call.program)}, parts)
-    device = _emulator(arch)
-    module = _loaded(device, arch, made.source)
+    module = module_of(made.source)
     results, failed = launch(device, module, made.module.kernels, operands, fresh, outputs, extents)
     if failed:
         report(call.program, failed, call.arrays, call.extents)
     return _whole(results, parts, [item.tensor for item in call.program.outputs])
 
 
-def _request(call: Prepared, arch: str) -> Request:
+def request_of(call: Prepared, arch: str) -> Request:
     return request(arch, call.extents, call.strides, call.policy, call.deterministic, call.checks)
 
 
 def _in_parts(
     arrays: Mapping[str, Array], parts: Mapping[str, tuple[str, str]]
 ) -> dict[str, Array]:
-    """The arrays as kernels know them: of a complex one, dense copies of its two parts."""
+    """The arrays as kernels know them: of a complex one, its two parts."""
     found: dict[str, Array] = {}
     for name, array in arrays.items():
         if name in parts:
             real, imaginary = parts[name]
             whole: Any = array
-            found[real], found[imaginary] = whole.real.copy(), whole.imag.copy()
+            found[real], found[imaginary] = whole.real, whole.imag
         else:
             found[name] = array
     return found
@@ -154,7 +167,7 @@ def _whole(
     return found
 
 
-def _sizes(
+def sizes_of(
     call: Prepared, tiles: TileProgram
 ) -> tuple[dict[str, int], dict[str, tuple[tuple[int, ...], Any]]]:
     """Every extent, and shape and dtype of what the kernels write."""

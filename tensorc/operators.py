@@ -136,7 +136,7 @@ class Op:
         return self._calls
 
     def on(self, device: str, **options: object) -> Op:
-        """The same operator on another device: "cpu", "emulator" or "interpreter".
+        """The same operator on another device: "cpu", "cuda", "emulator" or "interpreter".
 
         Options: `policy="strict"`, `deterministic=True`, `specialize=False`, `static=("d",)`,
         `hints={"n": 4096}`, `threads=4`, `check="data-off"` and `sizes` (see `prepare.prepare`),

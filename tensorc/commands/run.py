@@ -39,7 +39,7 @@ MANIFEST = "tensorc-run.json"
 @click.option("--seed", default=0, show_default=True, help="Seed of --random.")
 @click.option(
     "--device",
-    type=click.Choice(["cpu", "emulator", "interpreter"]),
+    type=click.Choice(["cpu", "cuda", "emulator", "interpreter"]),
     default="cpu",
     show_default=True,
 )

@@ -32,14 +32,15 @@ def campaign(
 ) -> Tally:  # fmt: skip
     """Cases from consecutive seeds for `seconds`, or `most` cases; one folder for each signature.
 
-    The same seed gives the same cases in the same order.
+    The same seed gives the same cases in the same order; every third has f8 and complex types.
     """
     tally = Tally()
     end = time.monotonic() + seconds
     number = 0
     with Isolated() as isolated:
         while time.monotonic() < end and (most is None or number < most):
-            case = of_generated(generate(RandomChooser(seed + number)))
+            extra = (seed + number) % 3 == 2
+            case = of_generated(generate(RandomChooser(seed + number), extra))
             number += 1
             finding = isolated.examine(case)
             tally.outcomes[finding.outcome] += 1

@@ -36,7 +36,11 @@ def elements(
         values = draw.integers(max(low, -4), 8, shape).astype(numpy_dtype(dtype))
         picked = np.array(edge, numpy_dtype(dtype))[draw.integers(0, len(edge), shape)]
         return np.asarray(np.where(draw.random(shape) < 0.2, picked, values))
-    return np.asarray(round_to(_floats(recipe, draw, shape), dtype))
+    values = _floats(recipe, draw, shape)
+    if dtype.complex:
+        parts = np.stack([values, _floats(recipe, draw, shape)], axis=-1)
+        values = parts.view(np.complex128)[..., 0]  # not by a sum: inf * 0 would be NaN
+    return np.asarray(round_to(values, dtype))
 
 
 def _floats(recipe: str, draw: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -15,6 +15,10 @@ from tensorc.ir.choose import Chooser, chance, pick, subset, weighted
 from tensorc.ir.dtypes import (
     BF16,
     BOOL,
+    COMPLEX64,
+    COMPLEX128,
+    F8E4M3,
+    F8E5M2,
     F16,
     F32,
     F64,
@@ -62,12 +66,12 @@ class Generated:
     policy: str
 
 
-def generate(chooser: Chooser) -> Generated:
-    """A random case."""
+def generate(chooser: Chooser, extra: bool = False) -> Generated:
+    """A random case; with f8 and complex types too if `extra`."""
     policy = pick(chooser, POLICIES)
     extents = _extents(chooser)
-    parameters = _parameters(chooser, extents)
-    program = _program(chooser, policy, extents, parameters)
+    parameters = _parameters(chooser, extents, _EXTRA_TYPES if extra else _PARAMETER_TYPES)
+    program = _program(chooser, policy, extents, parameters, extra)
     sizes = _sizes(chooser, program)
     return Generated(
         program, sizes,
@@ -92,12 +96,20 @@ _PARAMETER_TYPES = (
     (1, U16), (1, U32), (1, U64), (1, BOOL),
 )  # fmt: skip
 
+_EXTRA_TYPES = (
+    (6, COMPLEX64), (2, COMPLEX128), (4, F8E4M3), (4, F8E5M2), (3, F32), (2, F64), (1, F16),
+    (1, I32), (1, U8), (1, BOOL),
+)  # fmt: skip
+Types = tuple[tuple[int, DType], ...]
 
-def _parameters(chooser: Chooser, extents: Mapping[str, Polynomial]) -> tuple[Declaration, ...]:
+
+def _parameters(
+    chooser: Chooser, extents: Mapping[str, Polynomial], types: Types
+) -> tuple[Declaration, ...]:
     """One to four tensors of up to three dimensions; every free extent is some dimension."""
     names = list(extents)
     made: list[Declaration] = [
-        _parameter(chooser, f"x{number}", subset(chooser, names, 0, 3), extents)
+        _parameter(chooser, f"x{number}", subset(chooser, names, 0, 3), extents, types)
         for number in range(chooser.integer(1, 3))
     ]
     # A square tensor drops a name, so what is missing is counted from what was made.
@@ -105,16 +117,16 @@ def _parameters(chooser: Chooser, extents: Mapping[str, Polynomial]) -> tuple[De
     missing = [name for name in names if name not in seen and extents[name].constant is None]
     for number in range(0, len(missing), 3):
         dims = tuple(missing[number : number + 3])
-        dtype = weighted(chooser, _PARAMETER_TYPES)
+        dtype = weighted(chooser, types)
         tensor = Tensor(f"w{number}", dtype, tuple(extents[dim] for dim in dims))
         made.append(Declaration(tensor, dims))
     return tuple(made)
 
 
 def _parameter(
-    chooser: Chooser, name: str, dims: list[str], extents: Mapping[str, Polynomial]
+    chooser: Chooser, name: str, dims: list[str], extents: Mapping[str, Polynomial], types: Types
 ) -> Declaration:
-    dtype = weighted(chooser, _PARAMETER_TYPES)
+    dtype = weighted(chooser, types)
     if len(dims) == 2 and chance(chooser, 1):
         dims = [dims[0], dims[0]]
     if dims and chance(chooser, 3):
@@ -125,7 +137,7 @@ def _parameter(
 
 def _program(
     chooser: Chooser, policy: Policy, extents: Mapping[str, Polynomial],
-    parameters: tuple[Declaration, ...],
+    parameters: tuple[Declaration, ...], extra: bool,
 ) -> Program:  # fmt: skip
     """One to four equations; the last ones are the outputs."""
     count = chooser.integer(1, 4)
@@ -135,7 +147,7 @@ def _program(
     declared: list[Declaration] = []
     for number in range(count):
         is_output = number >= count - outputs
-        scope = Scope(chooser, policy, (), tuple(known), extents)
+        scope = Scope(chooser, policy, (), tuple(known), extents, extra=extra)
         name = f"y{number}" if is_output else f"t{number}"
         equation = _equation(scope, name, is_output)
         item = Declaration(equation.tensor, tuple(equation.indices))
@@ -150,10 +162,13 @@ def _equation(scope: Scope, name: str, is_output: bool) -> Equation:
     chooser = scope.chooser
     left = tuple(subset(chooser, list(scope.extents), 0 if is_output else 1, 3))
     inner = scope.within(left)
-    family = weighted(chooser, [(6, "float"), (3, "int"), (1, "uint"), (1, "bool")])
+    kinds = [(6, "float"), (3, "int"), (1, "uint"), (1, "bool")]
+    if scope.extra:
+        kinds = [(4, "float"), (4, "complex"), (1, "bool")]
+    family = weighted(chooser, kinds)
     assert family in FAMILIES
     body = _free_everywhere(inner, expression(inner, family, chooser.integer(1, 4)), left)
-    dtype = _stored(chooser, body, is_output)
+    dtype = _stored(scope, body, is_output)
     rounds = dtype is not settled(value_type(body))
     tensor = Tensor(name, dtype, tuple(scope.extents[index] for index in left))
     return Equation(tensor, left, Round(dtype, body) if rounds else body)
@@ -176,15 +191,18 @@ def _mention(body: Expr, index: str) -> Expr:
     return call("add", body, Position(index))
 
 
-def _stored(chooser: Chooser, body: Expr, is_output: bool) -> DType:
+def _stored(scope: Scope, body: Expr, is_output: bool) -> DType:
     """The declared type: the body's own, or another of its kind (integers may become floats)."""
-    own = settled(value_type(body))
+    own, chooser = settled(value_type(body)), scope.chooser
     if not is_output and not chance(chooser, 3):
         return own
     if own is BOOL:
         return BOOL
+    if own.complex:
+        return pick(chooser, (COMPLEX64, COMPLEX128, own))
     if own.floating:
-        return pick(chooser, (F32, F16, BF16, F64, own))
+        narrow = (F8E4M3, F8E5M2) if scope.extra else ()
+        return pick(chooser, (F32, F16, BF16, F64, own, *narrow))
     return pick(chooser, (own, own, I8, I16, I32, U8, I64, F32))
 
 
@@ -223,4 +241,5 @@ def work(program: Program, sizes: Mapping[str, int]) -> int:
 
 
 def _recipe(chooser: Chooser, item: Declaration) -> str:
-    return pick(chooser, RECIPES) if item.tensor.dtype.floating else "small"
+    dtype = item.tensor.dtype
+    return pick(chooser, RECIPES) if dtype.floating or dtype.complex else "small"

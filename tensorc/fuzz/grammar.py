@@ -1,8 +1,9 @@
 """Random well-typed expressions of level 1, valid by construction.
 
-Three families of types never mix by accident: floats, signed integers (with positions), unsigned
-integers; bools join any of them. Every read is in range: by a bare index, a remainder, a clamp, or
-a guard around it. A policy, drawn once per program, says which forms are frequent.
+Families of types never mix by accident: floats, signed integers (with positions), unsigned
+integers, complex numbers; bools join any of them. Every read is in range: by a bare index, a
+remainder, a clamp, or a guard around it. A policy, drawn once per program, says which forms are
+frequent.
 """
 
 from __future__ import annotations
@@ -12,7 +13,26 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from tensorc.ir.choose import Chooser, chance, pick, weighted
-from tensorc.ir.dtypes import BF16, F16, F32, F64, I8, I32, I64, INTEGER, REAL, U8, U32, U64, DType
+from tensorc.ir.dtypes import (
+    BF16,
+    COMPLEX64,
+    COMPLEX128,
+    F8E4M3,
+    F8E5M2,
+    F16,
+    F32,
+    F64,
+    I8,
+    I32,
+    I64,
+    IMAGINARY,
+    INTEGER,
+    REAL,
+    U8,
+    U32,
+    U64,
+    DType,
+)
 from tensorc.ir.functions import FUNCTIONS, REDUCERS
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
@@ -30,8 +50,7 @@ from tensorc.ir.tensor import (
     value_type,
 )
 
-FLOATS = (F16, BF16, F32, F64)
-FAMILIES = ("float", "int", "uint", "bool")
+FAMILIES = ("float", "int", "uint", "bool", "complex")
 
 
 @dataclass(frozen=True)
@@ -62,7 +81,10 @@ POLICIES: tuple[Policy, ...] = (
 
 @dataclass
 class Scope:
-    """What an expression may use: indices in scope, tensors, extents of all index names."""
+    """What an expression may use: indices in scope, tensors, extents of all index names.
+
+    `extra`: f8 and complex types too.
+    """
 
     chooser: Chooser
     policy: Policy
@@ -70,6 +92,7 @@ class Scope:
     tensors: tuple[Declaration, ...]
     extents: Mapping[str, Polynomial]
     budget: list[int] = field(default_factory=lambda: [24])  # nodes left, shared by all scopes
+    extra: bool = False
 
     def within(self, indices: tuple[str, ...]) -> Scope:
         """The same with more indices."""
@@ -128,8 +151,8 @@ def family_of(dtype: DType) -> str:
     """The family that a storage type belongs to; narrow unsigned types widen to i32."""
     if dtype.name == "bool":
         return "bool"
-    if dtype.floating:
-        return "float"
+    if dtype.floating or dtype.complex:
+        return "float" if dtype.floating else "complex"
     return "uint" if dtype in (U32, U64) else "int"
 
 
@@ -144,6 +167,9 @@ def literal(chooser: Chooser, family: str) -> Expr:
     if family == "float":
         value = pick(chooser, _FLOAT_LITERALS)
         return signed(Literal(abs(value), REAL), value < 0)
+    if family == "complex":
+        part = Literal(pick(chooser, (Fraction(1), Fraction("0.5"), Fraction(2))), IMAGINARY)
+        return call("add", literal(chooser, "float"), part) if chance(chooser, 4) else part
     value = chooser.integer(0, 9)
     return signed(number(value), family == "int" and chance(chooser, 2))
 
@@ -173,7 +199,7 @@ def element_literal(dtype: DType) -> DType:
     """The literal type that joins elements of a type without changing their family."""
     if dtype.name == "bool":
         return dtype
-    return REAL if dtype.floating else INTEGER
+    return REAL if dtype.floating or dtype.complex else INTEGER
 
 
 def _subscript(scope: Scope, name: str | None, size: Polynomial) -> tuple[Expr, list[Expr]]:
@@ -222,14 +248,17 @@ _ARITHMETIC = {
     ),
     "uint": ("add", "sub", "mul", "floordiv", "mod", "min", "max", "bitand", "shr"),
     "bool": ("and", "or", "xor"),
+    "complex": ("add", "sub", "mul", "mul", "div"),
 }  # fmt: skip
 
 
 def arithmetic(scope: Scope, family: str, depth: int) -> Expr:
     """A binary operator."""
     name = pick(scope.chooser, _ARITHMETIC[family])
-    left, right = expression(scope, family, depth), expression(scope, family, depth)
-    return call(name, left, right)
+    left = expression(scope, family, depth)
+    if family == "complex" and name == "div":  # each part of the result has many of the divisor's
+        return call(name, left, leaf_value(scope, family))
+    return call(name, left, expression(scope, family, depth))
 
 
 _FUNCTIONS = {
@@ -237,13 +266,19 @@ _FUNCTIONS = {
     "int": ("neg", "abs", "sign", "invert", "popcount"),
     "uint": ("invert", "abs"),
     "bool": ("not",),
+    "complex": ("neg", "conj"),
 }
+_OF_COMPLEX = ("real", "imag", "abs")
 
 
 def function(scope: Scope, family: str, depth: int) -> Expr:
     """A function of one argument; those that grow or have poles get an argument that is tame."""
     if family == "bool":
         return condition(scope) if chance(scope.chooser, 7) else call("not", condition(scope))
+    if family == "float" and scope.extra and chance(scope.chooser, 3):
+        return call(pick(scope.chooser, _OF_COMPLEX), expression(scope, "complex", depth))
+    if family == "complex" and chance(scope.chooser, 4):
+        return _complex_function(scope, leaf_value(scope, family))
     arg = expression(scope, family, depth)
     if family == "uint" and value_type(arg).weak:
         arg = Cast(U32, arg)  # ~ of a literal alone would be negative
@@ -258,6 +293,18 @@ def function(scope: Scope, family: str, depth: int) -> Expr:
     return call(pick(scope.chooser, _FUNCTIONS[family]), arg)
 
 
+def _complex_function(scope: Scope, arg: Expr) -> Expr:
+    """A function of a complex number that is not large, or a power."""
+    size = call("add", call("abs", arg), Literal(Fraction(1), REAL))
+    tame = call("div", arg, size)
+    away = call("add", tame, Literal(Fraction(2), REAL))
+    return pick(
+        scope.chooser,
+        [call("exp", tame), call("sin", tame), call("cos", tame), call("sqrt", away),
+         call("log", away), call("pow", tame, number(scope.chooser.integer(0, 3)))],
+    )  # fmt: skip
+
+
 def select(scope: Scope, family: str, depth: int) -> Expr:
     """select(condition, x, y)."""
     return Select(
@@ -269,6 +316,9 @@ def condition(scope: Scope) -> Expr:
     """A comparison of positions (a mask), or of values."""
     if scope.indices and chance(scope.chooser, 7):
         return mask(scope)
+    if scope.extra and chance(scope.chooser, 2):
+        name = pick(scope.chooser, ("eq", "ne"))
+        return call(name, leaf_value(scope, "complex"), leaf_value(scope, "complex"))
     family = pick(scope.chooser, ("float", "int"))
     name = pick(scope.chooser, ("lt", "le", "gt", "ge", "eq", "ne"))
     return call(name, leaf_value(scope, family), leaf_value(scope, family))
@@ -300,6 +350,7 @@ _REDUCERS = {
     "int": ("sum", "max", "min", "argmax", "argmin"),
     "uint": ("sum", "max", "min"),
     "bool": ("any", "all"),
+    "complex": ("sum", "sum", "mean", "prod"),
 }
 
 
@@ -341,11 +392,12 @@ def _using(
 
 
 def _neutral(family: str) -> Expr:
-    return Literal(Fraction(1), REAL) if family == "float" else number(1)
+    return Literal(Fraction(1), REAL) if family in ("float", "complex") else number(1)
 
 
 _CASTS = {
     "float": (F16, BF16, F32, F64), "int": (I8, I32, I64, U8), "uint": (U32, U64), "bool": (),
+    "complex": (COMPLEX64, COMPLEX128),
 }  # fmt: skip
 
 
@@ -354,4 +406,5 @@ def cast(scope: Scope, family: str, depth: int) -> Expr:
     if family == "bool":
         return leaf(scope, family)
     source = pick(scope.chooser, ("float", "int", "bool")) if chance(scope.chooser, 3) else family
-    return Cast(pick(scope.chooser, _CASTS[family]), expression(scope, source, depth))
+    types = _CASTS[family] + ((F8E4M3, F8E5M2) if family == "float" and scope.extra else ())
+    return Cast(pick(scope.chooser, types), expression(scope, source, depth))

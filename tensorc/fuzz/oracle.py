@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorc.errors import ArgumentError, BrokenInvariant, NotationError, OutOfRange
+from tensorc.errors import ArgumentError, BrokenInvariant, NotationError, OutOfRange, Unavailable
 from tensorc.fuzz.case import Case
 from tensorc.ir.tensor import Program
 
@@ -49,6 +49,8 @@ def examine(case: Case) -> Finding:
         return Finding("fail", "broken invariant", str(error))
     except (ArgumentError, MemoryError) as error:
         return Finding("skip", f"arguments {getattr(error, 'code', '')}", str(error))
+    except Unavailable as error:
+        return Finding("skip", "unavailable", str(error))
     except Exception as error:
         return Finding("fail", f"exception {type(error).__name__}", repr(error))
 

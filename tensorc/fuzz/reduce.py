@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from tensorc.errors import NotationError
 from tensorc.fuzz.case import Case
-from tensorc.ir.dtypes import BOOL, INTEGER, REAL, DType, settled
+from tensorc.ir.dtypes import BOOL, IMAGINARY, INTEGER, REAL, DType, settled
 from tensorc.ir.node import Node, postorder, rebuild
 from tensorc.ir.print_tensor import show_program
 from tensorc.ir.tensor import (
@@ -130,12 +130,17 @@ def _parts(node: Expr) -> Iterator[Expr]:
         if _kind(value_type(part)) == kind and not isinstance(part, Literal):
             yield part
     if not isinstance(node, Literal | Round):
-        yield Literal(Fraction(1), {"float": REAL, "bool": BOOL}.get(kind, INTEGER))
+        yield Literal(Fraction(1), _LITERAL[kind])
+
+
+_LITERAL = {"float": REAL, "bool": BOOL, "complex": IMAGINARY, "int": INTEGER}
 
 
 def _kind(dtype: DType) -> str:
     if dtype is BOOL:
         return "bool"
+    if dtype.complex:
+        return "complex"
     return "float" if dtype.floating else "int"
 
 

@@ -147,7 +147,7 @@ class BoundSite(Site):
             case Apply(function, args) if function.name not in ("and", "or"):
                 types = operand_types(expr, own)
                 items = [self.value(a, t) for a, t in zip(args, types, strict=True)]
-                if decides(function):
+                if decides(expr):
                     items = [self.met(*pair) for pair in zip(items, args, types, strict=True)]
                 return self.applied(expr, own, items)
             case Apply():
@@ -156,7 +156,7 @@ class BoundSite(Site):
                 errors = propagate.applied(expr.function.name, items, logic.values, BOOL)
                 return Lanes(logic.values, logic.states, errors)
             case Select(condition, yes, no):
-                sides = [self.value(yes, own), self.value(no, own)]
+                sides = [self.met(self.value(side, own), side, own) for side in (yes, no)]
                 lanes = self.select(condition, sides[0], sides[1])
                 items = [_bounded(item) for item in (self.value(condition, BOOL), *sides)]
                 return Lanes(lanes.values, lanes.states, propagate.chosen(*items))
@@ -173,7 +173,7 @@ class BoundSite(Site):
 
     def met(self, item: Lanes, arg: Expr, dtype: DType) -> Lanes:
         """A constant where rounding decides: what its type makes of it, without error."""
-        if dtype is not F32 or constants.fold(arg, self.extents) is None:
+        if not _inexact(dtype) or constants.fold(arg, self.extents) is None:
             return item
         return self.known(met(item.values, dtype))
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tensorc.ir import interpret_tensor, propagate, reductions
 from tensorc.ir.dtypes import F32, F64, DType
 from tensorc.ir.evaluate import Evaluator
-from tensorc.ir.operands import decides, met, narrows, taken
+from tensorc.ir.operands import narrows, taken
 from tensorc.ir.propagate import Bounded
 from tensorc.ir.propagate_reductions import contracted, reduced
 from tensorc.ir.representable import representable
@@ -112,14 +112,7 @@ class Bounder(Evaluator):
         match expr:
             case Read():
                 return self._read_error(expr, args, scope)
-            case Apply(function, arguments):
-                if decides(function):  # a constant is what its type makes of it: no error
-                    items = [
-                        Bounded(met(item.value, F32), np.zeros(()))
-                        if item.value.dtype == float and self._precise(arg, F32)
-                        else item
-                        for item, arg in zip(items, arguments, strict=True)
-                    ]
+            case Apply(function, _):
                 return propagate.applied(function.name, items, found.value, own)
             case Select():
                 return propagate.chosen(items[0], items[1], items[2])

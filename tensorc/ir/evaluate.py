@@ -18,7 +18,7 @@ import numpy as np
 
 from tensorc.ir import constants, elementwise, reductions
 from tensorc.ir.contract import ascending, contract
-from tensorc.ir.dtypes import BOOL, COMPLEX128, F32, F64, INDEX, DType, settled, value_of
+from tensorc.ir.dtypes import BOOL, COMPLEX128, F64, INDEX, DType, settled, value_of
 from tensorc.ir.exact import Pi, rational
 from tensorc.ir.node import postorder
 from tensorc.ir.operands import (
@@ -101,10 +101,24 @@ class Evaluator:
                 if missing:
                     stack.extend(missing)
                     continue
-                args = [scope.home(n[0]).memo[n] for n in needs]
+                args = [self._known(item, need, scope) for need in needs]
                 home.memo[item, want] = self._compute(item, want, args, home)
             stack.pop()
         return scope.home(expr).memo[expr, wanted]
+
+    def _known(self, user: Expr, need: tuple[Expr, DType], scope: Scope) -> Found:
+        """An operand of `user`: a constant with the precision of its type where that decides."""
+        found = scope.home(need[0]).memo[need]
+        return self.met(found, *need) if decides(user) else found
+
+    def met(self, found: Found, expr: Expr, dtype: DType) -> Found:
+        """What was found for `expr`; a constant with the precision of its type, without error."""
+        known = self._constant(expr) is not None or (
+            constants.closed(expr) and value_type(expr).weak  # with an imaginary part
+        )
+        if self.rounded or not known or not (dtype.floating or dtype.complex):
+            return found
+        return Found(met(found.value, dtype), found.fault)
 
     # --- types ----------------------------------------------------------------------------------
 
@@ -159,7 +173,9 @@ class Evaluator:
         own = taken(value_type(expr), wanted)
         constant = self._constant(expr)
         if constant is not None:
-            return Found(self._converted(self._exactly(constant, own), own, wanted))
+            weak = value_type(expr).weak  # rounded once, to what it meets
+            exact = self._exactly(constant, wanted if weak else own)
+            return Found(exact if weak else self._converted(exact, own, wanted))
         found = self._node(expr, own, args, scope)
         return Found(self._converted(found.value, own, wanted), found.fault)
 
@@ -220,20 +236,11 @@ class Evaluator:
     def _apply(self, expr: Apply, own: DType, args: Sequence[Found]) -> Found:
         types = argument_types(expr, own)
         values = [found.value for found in args]
-        if decides(expr.function):
-            values = [
-                met(value, dtype) if self._precise(arg, dtype) else value
-                for value, arg, dtype in zip(values, expr.args, types, strict=True)
-            ]
         compute = elementwise.unbounded if INDEX in types else elementwise.apply
         result = compute(expr.function.name, values)
         if result.dtype != object:
             result = result.astype(self.held(own), copy=False)
         return Found(result, applied_fault(expr, args))
-
-    def _precise(self, arg: Expr, dtype: DType) -> bool:
-        """Whether an operand is a constant that has more precision here than in its type."""
-        return not self.rounded and dtype is F32 and self._constant(arg) is not None
 
     def _cast(self, value: Array, arg: Expr, dtype: DType) -> Array:
         if resolved(value_type(arg), value_of(dtype)) is dtype:

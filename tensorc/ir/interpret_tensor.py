@@ -150,7 +150,7 @@ def solved(
     for block in blocks(equation.body, indices, machine.extents):
         scope = Scope(axes, dict(zip(indices, block, strict=True)), len(indices))
         machine.escapes.clear()
-        found = machine.value(equation.body, wanted, scope)
+        found = machine.met(machine.value(equation.body, wanted, scope), equation.body, wanted)
         if found.fault is not None:
             first = np.broadcast_to(found.fault, tuple(len(span) for span in block))
             if first.any():

@@ -6,8 +6,6 @@ they meet, and a reduction's accumulator is told from the type of what it adds.
 
 from __future__ import annotations
 
-import numpy as np
-
 from tensorc.ir.dtypes import BOOL, I32, INDEX, DType, settled, value_of
 from tensorc.ir.functions import (
     ALL,
@@ -17,7 +15,6 @@ from tensorc.ir.functions import (
     MAX,
     MIN,
     SUM,
-    Function,
     Typing,
     accumulator,
 )
@@ -30,22 +27,29 @@ from tensorc.ir.tensor import (
     Read,
     Reduce,
     Round,
+    Select,
     operand_types,
     resolved,
     value_type,
 )
 
 _DECIDING = frozenset({Typing.COMPARISON, Typing.EQUALITY})
+_PICKING = frozenset({"floordiv", "mod", "min", "max"})
 
 
-def decides(function: Function) -> bool:
-    """Whether rounding decides the result: there a constant is as precise as what it meets."""
-    return function.typing in _DECIDING or function.name in ("floordiv", "mod")
+def decides(expr: Expr) -> bool:
+    """Whether a constant is there as precise as what it meets: where rounding decides the result,
+    and where an operand may come out as it is."""
+    match expr:
+        case Apply(function, _):
+            return function.typing in _DECIDING or function.name in _PICKING
+        case _:
+            return isinstance(expr, Select)
 
 
 def met(value: Array, dtype: DType) -> Array:
-    """A constant with the precision of value type `dtype`, held in float64."""
-    return round_to(value, dtype).astype(np.float64)
+    """A constant with the precision of value type `dtype`, held as `value` is."""
+    return round_to(value, dtype).astype(value.dtype)
 
 
 def taken(own: DType, wanted: DType) -> DType:

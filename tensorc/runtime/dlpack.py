@@ -8,6 +8,9 @@ when it goes. The layout is that of DLPack 1.0 (and of the unversioned form befo
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -46,7 +49,7 @@ class _Tensor(ctypes.Structure):
     )  # fmt: skip
 
 
-class _Managed(ctypes.Structure):
+class Managed(ctypes.Structure):
     _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("free", ctypes.c_void_p))
 
 
@@ -79,11 +82,70 @@ def array_of(value: Any) -> Array:
     if tensor.device not in _HOST:
         kind = _DEVICES.get(tensor.device, f"device kind {tensor.device}")
         raise Unusable("E210", found_device=f"{kind}:{tensor.number}", device="the CPU")
+    return _view(capsule, tensor, bool(flags & READ_ONLY), _dtype(tensor))
+
+
+def _dtype(tensor: _Tensor) -> np.dtype[Any]:
     name = _CODES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if name is None:
         found = f"DLPack type {tensor.code} of {tensor.bits} bits, {tensor.lanes} lanes"
         raise Unusable("E211", found_dtype=found, dtype="a type of the language")
-    return _view(capsule, tensor, bool(flags & READ_ONLY), np.dtype(numpy_dtype(BY_NAME[name])))
+    return np.dtype(numpy_dtype(BY_NAME[name]))
+
+
+@dataclass(frozen=True)
+class DeviceArray:
+    """Memory of a device as its owner describes it. `address`: of the first element; `strides`: in
+    elements; `owner`: what keeps the memory alive."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    number: int
+    owner: object
+
+
+def device_of(value: object) -> tuple[str, int] | None:
+    """The kind of device on which an array lives, as "cuda", and its number; None for the host and
+    for what does not say."""
+    asked = getattr(value, "__dlpack_device__", None)
+    if asked is None:
+        return None
+    try:
+        kind, number = (int(part) for part in asked())
+    except Exception:  # of any library's own kind; taking the array says what is wrong with it
+        return None
+    return None if kind in _HOST else (_DEVICES.get(kind, f"device kind {kind}"), number)
+
+
+def on_gpu(operands: Sequence[object]) -> bool:
+    """Whether any operand lives in the memory of a GPU that CUDA runs."""
+    return any((device_of(item) or ("",))[0] == "cuda" for item in operands)
+
+
+def device_array_of(value: Any, stream: int) -> DeviceArray:
+    """An array in a GPU's memory, ready for work on `stream` (an address; 0 is the default one).
+
+    Raises Unusable for element types without a name here (E211), or where the exporter refuses
+    (E213).
+    """
+    try:
+        capsule = value.__dlpack__(stream=stream or 1)  # 1 is the protocol's default stream
+    except (BufferError, RuntimeError, ValueError) as error:
+        raise Unusable("E213.export", reason=str(error)) from None
+    tensor, _ = _read(capsule)
+    dtype = _dtype(tensor)
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    given = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else None
+    address = int(tensor.data or 0) + int(tensor.offset)
+    strides = row_major(shape) if given is None else given
+    return DeviceArray(address, shape, strides, dtype, tensor.number, (value, capsule))
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides, in elements, of a dense array."""
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _capsule(value: Any) -> object:
@@ -95,10 +157,10 @@ def _capsule(value: Any) -> object:
 
 def _read(capsule: object) -> tuple[_Tensor, int]:
     """The structure in a capsule that nobody has consumed, and its flags."""
-    for name, kind in ((b"dltensor_versioned", _Versioned), (b"dltensor", _Managed)):
+    for name, kind in ((b"dltensor_versioned", _Versioned), (b"dltensor", Managed)):
         if _is_valid(capsule, name):
             found = kind.from_address(_pointer(capsule, name))
-            if isinstance(found, _Managed):
+            if isinstance(found, Managed):
                 return found.tensor, 0
             if found.major != 1:
                 break

@@ -295,6 +295,18 @@ def test_the_launcher_of_a_cubin_through_the_emulator(tmp_path: Path, arch: str)
     assert function(module, None, *addresses, *sizes(3, 21), None) == NO_ARRAY
 
 
+def test_complex_numbers_are_pairs_on_a_gpu(tmp_path: Path) -> None:
+    device, function, _, measure, module = on_gpu(tmp_path, TURNED, "sm_80")
+    z = (draw(4, 9) + 1j * draw(4, 9)[::-1]).astype(np.complex64)
+    w = (draw(9) - 2j * draw(9)[::-1]).astype(np.complex64)
+    o = device.put(np.zeros(4, np.complex64))
+    space = ctypes.c_void_p(device.emulator.alloc(measure(*sizes(4, 9))))
+    addresses = [ctypes.c_void_p(a) for a in (device.put(z), device.put(w), o)]
+    assert function(module, None, *addresses, *sizes(4, 9), space) == OK
+    got = np.frombuffer(device.emulator.read(o, 32), np.complex64)
+    np.testing.assert_allclose(got, z @ w.conj(), rtol=1e-5, atol=1e-5)
+
+
 def test_checks_on_a_gpu_are_asked_for(tmp_path: Path) -> None:
     device, function, check, measure, module = on_gpu(tmp_path, GATHER, "sm_80")
     t, o = device.put(draw(5)), device.put(np.zeros(2, np.float32))

@@ -28,17 +28,17 @@ PRINTED = 3000 if CAMPAIGN else 300
 def test_the_cpu_agrees_with_the_meaning_on_generated_programs() -> None:
     skipped = 0
     for seed in range(PROGRAMS):
-        case = of_generated(generate(RandomChooser(seed)))
+        case = of_generated(generate(RandomChooser(seed), extra=seed % 3 == 2))
         finding = examine(case)
-        skipped += finding.outcome == "skip"
+        skipped += finding.outcome == "skip" and finding.signature != "unavailable"
         assert finding.outcome != "fail", f"seed {seed}: {finding}\n{case.text}\n{case.sizes}"
-    assert skipped <= PROGRAMS // 10
+    assert skipped <= PROGRAMS // 7
 
 
 def test_printed_programs_read_back_as_the_same_nodes() -> None:
     refused = 0
     for seed in range(PRINTED):
-        program = generate(RandomChooser(seed)).program
+        program = generate(RandomChooser(seed), extra=seed % 3 == 2).program
         text = show_program(program)
         try:
             (again,) = read(text)
@@ -58,7 +58,8 @@ def test_printed_programs_read_back_as_the_same_nodes() -> None:
 @given(st.data())
 def test_hypothesis_drives_the_same_generator(data: st.DataObject) -> None:
     chooser = DrawnChooser(lambda low, high: data.draw(st.integers(low, high)))
-    assert examine(of_generated(generate(chooser))).outcome != "fail"
+    extra = data.draw(st.booleans())
+    assert examine(of_generated(generate(chooser, extra))).outcome != "fail"
 
 
 def test_a_recorded_list_of_choices_gives_the_same_case() -> None:

@@ -184,7 +184,7 @@ class _Elsewhere:
 
         from tensorc.runtime import dlpack
 
-        self.tensor = dlpack._Managed()  # pyright: ignore[reportPrivateUsage]
+        self.tensor = dlpack.Managed()
         self.tensor.tensor.device = 2
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tensorc.devices import known, run
+from tensorc.errors import ArgumentError
 from tensorc.ir.tensor import Program
 from tensorc.prepare import MOST_CALLS, Array, Prepared, bound_call, prepare
 from tensorc.runtime.dlpack import on_gpu
@@ -50,16 +51,28 @@ class Calls:
         if self.device in ("cpu", "cuda") and on_gpu(tuple(given.values())):
             return self._on_gpu(given)
         views = dict(zip(given, known_arrays(tuple(given.values())), strict=True))
-        call = prepare(self.program, views, **self.options)
+        call = self._prepared(given, views)
         taken: dict[str, Array] = {}
         if self.outputs:
             taken = destinations(self.program, self.outputs, call.arrays, call.extents)
         found = run(call, self.device, self.arch, taken or None)
+        if call.verify == "full" and self.device == "cpu":
+            from tensorc.verify import verify_call
+
+            verify_call(call, found)
         back = giving_back((*operands, *named.values()))
         if not named:
             self._remember(call, operands, views, taken, back)
         first, *others = self.outputs or tuple(map(back, found.values()))
         return (first, *others) if others else first
+
+    def _prepared(self, given: Mapping[str, object], views: Mapping[str, object]) -> Prepared:
+        """The call on `views`; what is wrong is said about the operands as they were given."""
+        try:
+            return prepare(self.program, views, **self.options)
+        except ArgumentError:
+            prepare(self.program, given, **self.options)
+            raise
 
     def _remember(
         self, call: Prepared, operands: tuple[object, ...], views: Mapping[str, object],

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensorc.errors import BrokenInvariant
+from tensorc.ir.accept import Outcome
 from tensorc.ir.launch import Launch, Strides
 from tensorc.ir.node import compact
 from tensorc.ir.strict_json import Json
@@ -23,6 +24,8 @@ from tensorc.runtime.compiled import Compiled
 from tensorc.runtime.cpu import CpuKernel
 from tensorc.runtime.keys import kernel_key
 from tensorc.runtime.launch_json import from_json, to_json
+from tensorc.runtime.verdict import Verified, of_passes
+from tensorc.runtime.verdict import from_json as verdict_of
 
 if TYPE_CHECKING:
     from tensorc.codegen.llvm import Module
@@ -59,7 +62,7 @@ class Request:
     `policy`: "fast" or "strict". `rewrite`: let the algebra choose a cheaper equal program; only
     under "fast", and where `static` and `hints` have all extents. `deterministic`: nothing that
     changes a float result may be chosen by sizes or layouts. `checks`: compare subscripts that
-    hold data.
+    hold data. `verify`: see `runtime.verdict`; no text depends on it.
     """
 
     target: Target
@@ -71,6 +74,7 @@ class Request:
     rewrite: bool = field(default_factory=lambda: REWRITE)
     deterministic: bool = False
     checks: bool = True
+    verify: str = "cheap"
 
     def __post_init__(self) -> None:
         if self.deterministic and (self.static or self.multiples or self.hints):
@@ -96,6 +100,7 @@ class Pass:
     run: Callable[[State, Request], State]
     purpose: str
     optional: bool = False  # whether the program may stay as it is if a solver was killed
+    check: Callable[[State, State, Request], str] | None = None  # why it is undecided, or ""
 
 
 def _canonicalise(state: State, request: Request) -> State:
@@ -119,10 +124,7 @@ def _rewrite(state: State, request: Request) -> State:
     wanted = request.rewrite and request.by_size and request.policy == "fast"
     if not wanted or not worth_encoding(state):
         return state
-    made = rewrite(state, request.static, worth=WORTH, run=in_worker, hints=request.hints).program
-    if made is not state:
-        _validate(state, made, request.static)
-    return made
+    return rewrite(state, request.static, worth=WORTH, run=in_worker, hints=request.hints).program
 
 
 def in_worker(name: str, data: Json) -> Json:
@@ -139,17 +141,19 @@ def in_worker(name: str, data: Json) -> Json:
         raise BrokenInvariant(text) from failed
 
 
-def _validate(source: Program, result: Program, extents: Mapping[str, int]) -> None:
-    """Stop if exact arithmetic shows that a rewritten program is another one."""
-    from tensorc.ir.accept import Outcome
+def _same_in_exact_arithmetic(source: State, result: State, request: Request) -> str:
+    """Why rewriting could not be checked, or "". Raises BrokenInvariant if exact arithmetic shows
+    that a rewritten program is another one."""
     from tensorc.passes.algebra.validate import validate
 
-    found = validate(source, result, extents)
+    assert isinstance(source, Program) and isinstance(result, Program)
+    found = validate(source, result, request.static)
     if found.outcome is Outcome.FAIL:
         raise BrokenInvariant(
             f"rewriting changed the program: {found}\n\n{show(source)}\n{show(result)}\n"
             "This is a bug in tensorc; please report the program and its sizes."
         )
+    return "" if found.passed else found.reason
 
 
 def _lower(state: State, request: Request) -> State:
@@ -183,7 +187,13 @@ def layouts(program: Program, request: Request) -> dict[str, Strides]:
 PIPELINE: tuple[Pass, ...] = (
     Pass("complex_parts", _complex_parts, "complex numbers as pairs of reals"),
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
-    Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it", True),
+    Pass(
+        "saturate",
+        _rewrite,
+        "the cheapest equal program, where the request asks for it",
+        True,
+        _same_in_exact_arithmetic,
+    ),  # fmt: skip
     Pass("lower", _lower, "one kernel of loops over tiles per equation"),
 )
 
@@ -201,8 +211,11 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
     _observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
         before, (state, killed) = state, _done(step, state, request)
+        undecided = ""
+        if step.check is not None and state is not before and request.verify != "off":
+            undecided = step.check(before, state, request)
         if steps is not None:
-            steps.append(_step(step, before, state, killed))
+            steps.append(_step(step, before, state, killed, undecided))
         _observe(number, step.name, state)
         if faults := verify(state):
             raise BrokenInvariant(
@@ -228,10 +241,10 @@ def _done(step: Pass, state: State, request: Request) -> tuple[State, str]:
         return state, str(failed)
 
 
-def _step(done: Pass, before: State, after: State, killed: str) -> Step:
+def _step(done: Pass, before: State, after: State, killed: str, undecided: str) -> Step:
     from tensorc.explain.subject import Step
 
-    return Step(done.name, done.purpose, before, after, killed)
+    return Step(done.name, done.purpose, before, after, killed, undecided)
 
 
 def explained(program: Program, request: Request) -> Report:
@@ -306,11 +319,14 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
     levels = _Levels(program, request)
     key = _key(program, request)
     found = None if _observed() else cache.load(key)
-    if found is not None:
+    if found is not None and (request.verify == "off" or _verdict(found).reaches("cheap")):
         return _loaded(found, levels)
     launch, code = levels.launch(), levels.code()
+    verdict = levels.verdict
+    if verdict.outcome is Outcome.UNDECIDED and request.verify != "off":
+        _LOG.warning("%s: the rewritten program was not verified: %s", program.name, verdict.reason)
     if not levels.killed:  # else the next process may find the right answer
-        cache.store(key, cache.Stored(to_json(launch), code))
+        cache.store(key, cache.Stored({**to_json(launch), _VERDICT: verdict.to_json()}, code))
     compact()
     return Compiled(program, launch, CpuKernel(code, launch.entries), levels)
 
@@ -330,6 +346,7 @@ _APART = (
     "strides",
     "multiples",
     "hints",
+    "verify",
 )  # fields of a request that a key spells in its own way
 
 
@@ -351,8 +368,16 @@ def _observed() -> bool:
     return any(os.environ.get(f"TENSORC_{name}") for name in ("DUMP", "PRINT", "STOP_AFTER"))
 
 
+_VERDICT = "verdict"  # its place in what is stored
+
+
+def _verdict(found: Stored) -> Verified:
+    return verdict_of(found.about[_VERDICT])
+
+
 def _loaded(found: Stored, levels: _Levels) -> Compiled:
     launch = from_json(found.about)
+    levels.verdict = _verdict(found)
     return Compiled(levels.program, launch, CpuKernel(found.code, launch.entries), levels)
 
 
@@ -362,6 +387,7 @@ class _Levels:
     def __init__(self, program: Program, request: Request) -> None:
         self.program, self.request = program, request
         self._steps: list[Step] = []
+        self._verdict: Verified | None = None
         self._tiles: TileProgram | None = None
         self._module: Module | None = None
 
@@ -370,6 +396,29 @@ class _Levels:
         if self._tiles is None:
             self._tiles = run_passes(self.program, self.request, self._steps)
         return self._tiles
+
+    @property
+    def verdict(self) -> Verified:
+        """What is known of the kernel's rightness."""
+        if self._verdict is None:
+            undecided = [step.undecided for step in self._steps if step.undecided]
+            self._verdict = of_passes(self.request.verify, undecided)
+        return self._verdict
+
+    @verdict.setter
+    def verdict(self, found: Verified) -> None:
+        self._verdict = found
+
+    def judged(self, found: Verified) -> None:
+        """Keep what a call has shown of the kernel, here and beside its code on the disk."""
+        from tensorc.runtime import cache
+
+        self._verdict = found
+        key = _key(self.program, self.request)
+        stored = cache.load(key)
+        if stored is not None:
+            about = {**stored.about, _VERDICT: found.to_json()}
+            cache.store(key, cache.Stored(about, stored.code))
 
     @property
     def killed(self) -> bool:

@@ -113,14 +113,22 @@ def _arguments(operands: Sequence[Any]) -> tuple[list[Array], Any]:
     if not operands:
         raise ValueError("must specify the einstein sum subscripts string and at least one operand")
     if isinstance(operands[0], str):
-        arrays = [np.asarray(item) for item in operands[1:]]
+        arrays = [_array(item) for item in operands[1:]]
         if not arrays:
             raise ValueError("einsum needs at least one operand beside its subscripts")
         return arrays, parse(operands[0], [array.ndim for array in arrays])
-    arrays = [np.asarray(item) for item in operands[: len(operands) // 2 * 2 : 2]]
+    arrays = [_array(item) for item in operands[: len(operands) // 2 * 2 : 2]]
     lists = [_label_list(item, ELLIPSIS) for item in operands[1::2]]
     result = _label_list(operands[-1], ELLIPSIS) if len(operands) % 2 else None
     return arrays, subscripts(lists, result, [array.ndim for array in arrays])
+
+
+def _array(item: Any) -> Array:
+    """An operand as NumPy sees it. TypeError: no array of numbers."""
+    array = np.asarray(item)
+    if array.dtype.kind == "O" and not isinstance(item, np.ndarray):
+        raise TypeError(f"einsum has no kernel for a {type(item).__name__}; pass arrays of numbers")
+    return array
 
 
 def _label_list(item: Any, ellipsis: str) -> tuple[Any, ...]:
@@ -157,7 +165,7 @@ def _dtype(found: np.dtype[Any]) -> DType:
     if name is None:
         raise TypeError(
             f"einsum has no kernel for {found}; it takes bool, integers of 8 to 64 bits, "
-            "float16, bfloat16, float32, float64"
+            "float16, bfloat16, float32, float64, complex64, complex128"
         )
     return BY_NAME[name]
 

@@ -31,16 +31,10 @@ if TYPE_CHECKING:
 
 Function = Callable[..., object]
 OPTIONS = (
-    "policy",
-    "arch",
-    "specialize",
-    "static",
-    "hints",
-    "sizes",
-    "deterministic",
-    "check",
-    "threads",
-)  # of `Op.on`; fmt: skip
+    "policy", "arch", "specialize", "static", "hints", "sizes", "deterministic", "check", "threads",
+    "verify",
+)  # fmt: skip
+"""Of `Op.on`."""
 
 
 class Once:
@@ -139,9 +133,10 @@ class Op:
         """The same operator on another device: "cpu", "cuda", "emulator" or "interpreter".
 
         Options: `policy="strict"`, `deterministic=True`, `specialize=False`, `static=("d",)`,
-        `hints={"n": 4096}`, `threads=4`, `check="data-off"` and `sizes` (see `prepare.prepare`),
-        and for the emulator `arch="sm_80"`, "sm_90a", ... Raises TypeError for another option,
-        ValueError for another value, NotationError for the program if indices are named.
+        `hints={"n": 4096}`, `threads=4`, `verify="full"`, `check="data-off"` and `sizes` (see
+        `prepare.prepare`), and for the emulator `arch="sm_80"`, "sm_90a", ... Raises TypeError for
+        another option, ValueError for another value, NotationError for the program if indices are
+        named.
         """
         for name, value in options.items():
             _known_option(name, value)
@@ -153,7 +148,9 @@ class Op:
         return Op(self.name, self._made, self.function, device, self._outputs, chosen)
 
     def into(self, *outputs: object) -> Op:
-        """The same operator, writing its outputs into these arrays."""
+        """The same operator, writing its outputs into these arrays. TypeError: there are none."""
+        if not outputs:
+            raise TypeError(f"{self.name}.into() needs an array for every output")
         return Op(self.name, self._made, self.function, self._device, outputs, self._options)
 
     @overload
@@ -244,9 +241,11 @@ def _known_option(name: str, value: object) -> None:
     if name not in OPTIONS:
         *most, last = OPTIONS
         raise TypeError(f"{name} is no option; there are {', '.join(most)} and {last}")
-    values = {"policy": ("fast", "strict"), "check": ("all", "data-off")}.get(name)
+    values = {"policy": ("fast", "strict"), "check": ("all", "data-off"),
+              "verify": ("off", "cheap", "full")}.get(name)  # fmt: skip
     if values is not None and value not in values:
-        raise ValueError(f"{name}={value!r}: there are {' and '.join(values)}")
+        *most, last = values
+        raise ValueError(f"{name}={value!r}: there are {', '.join(most)} and {last}")
     if name in ("specialize", "deterministic") and not isinstance(value, bool):
         raise ValueError(f"{name}={value!r}: there are True and False")
     if name == "threads" and (type(value) is not int or value < 1):

@@ -38,6 +38,7 @@ class Prepared:
     static: frozenset[str] = frozenset()
     hints: Mapping[str, int] = field(default_factory=dict[str, int])
     threads: int | None = None
+    verify: str = "cheap"
 
     def compiled(self) -> Compiled:
         """The CPU kernel for these sizes and layouts, compiled once in a process."""
@@ -55,6 +56,7 @@ def prepare(
     static: Collection[str] = (),
     hints: Mapping[str, int] | None = None,
     threads: int | None = None,
+    verify: str = "cheap",
 ) -> Prepared:
     """Check arrays and sizes against the program.
 
@@ -65,7 +67,8 @@ def prepare(
     `specialize=False`. `check="data-off"`: subscripts that hold data are in range, the caller
     says. `static`: extents fixed in the kernel at every size. `hints`: sizes at which a kernel
     for several sizes should be fast (None: the first ones). `threads`: how many may share a
-    kernel (None: see `runtime.threads`). Raises ArgumentError with every fault.
+    kernel (None: see `runtime.threads`). `verify`: see `runtime.verdict`. Raises ArgumentError
+    with every fault.
     """
     from tensorc.ir.sizes import bind, check_intermediates
     from tensorc.runtime.arrays import arguments, stride_class
@@ -79,6 +82,7 @@ def prepare(
     return Prepared(
         program, arrays, extents, strides, policy, specialize, deterministic,
         check != "data-off", frozenset(static), dict(hints or {}), threads,
+        verify,
     )  # fmt: skip
 
 
@@ -173,5 +177,5 @@ def _request(call: Prepared, sizes: Sizes) -> Request:
     hints = dict[str, int]() if call.deterministic else sizes.hints
     return Request(
         cpu_target(), sizes.static, call.strides, call.policy, multiples=sizes.multiples,
-        hints=hints, deterministic=call.deterministic, checks=call.checks,
+        hints=hints, deterministic=call.deterministic, checks=call.checks, verify=call.verify,
     )  # fmt: skip

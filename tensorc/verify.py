@@ -7,12 +7,16 @@ interpreter rounding where the contract does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
+from tensorc.errors import BrokenInvariant, Unavailable
 from tensorc.ir.accept import Outcome, Verdict
 from tensorc.prepare import Prepared
+from tensorc.runtime.verdict import Verified
 
 Array = npt.NDArray[Any]
 
@@ -34,6 +38,58 @@ def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict
         )
         for item in program.outputs
     }  # fmt: skip
+
+
+MOST = 1 << 27  # operations of a call that the interpreter is asked to repeat
+
+
+def verify_call(call: Prepared, outputs: Mapping[str, Array]) -> None:
+    """Compare the first results of a kernel with the interpreter's, and keep the verdict with it.
+
+    Raises BrokenInvariant if they differ, with the folder where program and arrays were left, and
+    Unavailable if that cannot be decided.
+    """
+    kernel = call.compiled()
+    known = kernel.verdict
+    if not (known.level == "full" and known.outcome is Outcome.PASS):
+        found = _verified(call, outputs)
+        if found.outcome is Outcome.FAIL:
+            raise BrokenInvariant(
+                f"{kernel!r} computes something else than the program: {found.reason}\n"
+                f"Program and arrays lie in {_kept(call)}; this is a bug in tensorc, please report "
+                "them. verify='off' calls the kernel all the same."
+            )
+        kernel.levels.judged(found)
+        known = found
+    if known.outcome is Outcome.UNDECIDED:
+        raise Unavailable(
+            f"{kernel!r} cannot be verified in full: {known.reason}; verify='cheap' calls it"
+        )
+
+
+def _verified(call: Prepared, outputs: Mapping[str, Array]) -> Verified:
+    kernel = call.compiled()
+    count = kernel.operations(call.extents)
+    if count > MOST:
+        reason = f"a call does {count:,} operations; the interpreter repeats at most {MOST:,}"
+        return Verified("full", Outcome.UNDECIDED, reason)
+    verdicts = judge(call, outputs)
+    outcome = worst(verdicts)
+    named = [f"{n}: {v}" for n, v in verdicts.items() if v.outcome is outcome]
+    return Verified("full", outcome, "; ".join(named))
+
+
+def _kept(call: Prepared) -> Path:
+    """A new folder with the program and the operands."""
+    import tempfile
+
+    from tensorc.ir.print_tensor import show_program
+
+    folder = Path(tempfile.mkdtemp(prefix="tensorc-"))
+    (folder / "program.tc").write_text(show_program(call.program), encoding="utf-8")
+    for name, array in call.arrays.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    return folder
 
 
 def worst(verdicts: Mapping[str, Verdict]) -> Outcome:

@@ -36,7 +36,7 @@ BELOW: dict[str, set[str]] = {
     "ahead": {"emulated", "cubins"},
     "gpu": {"emulated", "cubins"},
     "devices": {"emulated", "gpu"},
-    "calls": {"devices"},
+    "calls": {"verify", "devices"},
     "operators": {"calls"},
     "contraction": {"prepare"},
     "verify": {"prepare"},

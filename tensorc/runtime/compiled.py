@@ -22,6 +22,7 @@ from tensorc.runtime.results import is_direct
 
 if TYPE_CHECKING:
     from tensorc.ir.tile import TileProgram
+    from tensorc.runtime.verdict import Verified
 
 Array = npt.NDArray[Any]
 
@@ -79,6 +80,15 @@ class Levels(Protocol):
         """Why the kernel is as it is; `str()` prints it."""
         ...
 
+    @property
+    def verdict(self) -> Verified:
+        """What is known of the kernel's rightness."""
+        ...
+
+    def judged(self, found: Verified) -> None:
+        """Keep what a call has shown of the kernel."""
+        ...
+
 
 @dataclass(frozen=True, repr=False)
 class Compiled:
@@ -119,6 +129,11 @@ class Compiled:
         """Passes, kernels, costs, numerics and hints; made by compiling once more."""
         return self.levels.report
 
+    @property
+    def verdict(self) -> Verified:
+        """What is known of its rightness: PASS or UNDECIDED, how far it was looked at, and why."""
+        return self.levels.verdict
+
     def __repr__(self) -> str:
         static = self.levels.static
         sizes = [f"{n}={static[n]}" if n in static else n for n in self.program.extent_of]
@@ -156,6 +171,11 @@ class Compiled:
         known = {Symbol(name, "extent"): size for name, size in extents.items()}
         added = {n: evaluate(size, known) for n, size in self.launch.extents if n not in extents}
         return {**extents, **added}
+
+    def operations(self, extents: Mapping[str, int]) -> int:
+        """About how many operations of one lane a call does."""
+        known = {Symbol(name, "extent"): n for name, n in self.every_extent(extents).items()}
+        return sum(evaluate(weight, known) for _, weight in self.launch.weights)
 
     def run(
         self, arrays: Mapping[str, Array], extents: Mapping[str, int],

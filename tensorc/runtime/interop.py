@@ -25,8 +25,10 @@ def library_of(value: object) -> str:
         return "numpy"
     if not hasattr(value, "__dlpack__"):
         return ""
-    name = type(value).__module__.partition(".")[0]
-    return "jax" if name == "jaxlib" else name
+    names = [base.__module__.partition(".")[0] for base in type(value).__mro__]
+    if "torch" in names:  # a subclass of anybody's
+        return "torch"
+    return "jax" if names[0] == "jaxlib" else names[0]
 
 
 def taken(value: Any) -> Any:
@@ -41,6 +43,10 @@ def taken(value: Any) -> Any:
         return cast(Any, value)
     if getattr(value, "requires_grad", False):
         raise Unusable("E226")
+    if library_of(value) == "torch" and value.is_neg():  # torch lends its memory without the sign
+        raise Unusable("E213.export", reason="its sign is yet to be changed; see resolve_neg()")
+    if type(value).__name__.endswith("Tracer"):
+        raise Unusable("E213.export", reason="JAX is tracing it; see jax.pure_callback")
     array = array_of(value)
     learn(value)
     if library_of(value) == "jax":

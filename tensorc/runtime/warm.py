@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorc.ir.rounding import numpy_dtype
 from tensorc.ir.tensor import Program
 from tensorc.runtime.arrays import scalar
 from tensorc.runtime.compiled import Call
@@ -33,7 +34,7 @@ class Warm:
         self.call, self.back = call, back
         types = [item.tensor.dtype for item in program.parameters]
         self.scalars = [
-            (place, types[place])
+            (place, types[place], numpy_dtype(types[place]))
             for place, operand in enumerate(operands)
             if isinstance(operand, (*SCALARS, np.generic))
         ]
@@ -51,12 +52,14 @@ class Warm:
         return self
 
     def __call__(self, operands: Sequence[object]) -> object:
-        """The outputs: one, or a tuple of several. None: the outputs given have changed or share
-        memory with an operand, so that this has to be looked at again."""
+        """The outputs: one, or a tuple of several. None: this has to be looked at again, since
+        a number does not fit, or the outputs given have changed or share memory with an operand."""
         if self.scalars:
             operands = list(operands)
-            for place, dtype in self.scalars:
-                operands[place] = scalar(operands[place], dtype)
+            for place, dtype, storage in self.scalars:
+                operands[place] = number = scalar(operands[place], dtype)
+                if number.dtype != storage:  # a number that the type cannot hold
+                    return None
         if self.outputs:
             return self.written(operands)
         results = self.call(operands)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from tensorc.ir.schedule import Dependence, LoopProblem, held, operation_of, pool
+from tensorc.ir.capacity import pool
+from tensorc.ir.schedule import Dependence, LoopProblem, held, operation_of
 
 Placed = dict[str, tuple[int, str]]
 """Start and role of the operations placed so far."""

@@ -92,9 +92,17 @@ class Loops:
         return block.size > 1 and not self.sizes.divides(block.size, extent(block.index))
 
     def full_or_not(self, cut: Sequence[Block], body: Sequence[Statement]) -> None:
-        if not cut:
+        """Twice, for full blocks without masks and for others, where that makes a difference."""
+        twice = [block for block in cut if self.places.differs(block.index)]
+        once = {block.index for block in cut if block not in twice}
+        self.scope.edges |= once
+        if not twice:
             self.statements(body)
-            return
+        else:
+            self.both(twice, body)
+        self.scope.edges -= once
+
+    def both(self, cut: Sequence[Block], body: Sequence[Statement]) -> None:
         full: Operand | None = None
         for block in cut:
             after = self.b.add(self.scope.bases[block.index], self.sizes.number(block.size))

@@ -16,7 +16,7 @@ from tensorc.ir.affine import coefficient, literal_integer
 from tensorc.ir.node import postorder
 from tensorc.ir.tensor import Apply, Expr, Literal, Position, Read, Value, free_indices
 from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile
-from tensorc.ir.walk_tile import statements, tiles, whole
+from tensorc.ir.walk_tile import expressions, statements, tensors_in, tiles, whole
 
 MOST_ROWS = 8  # of a block whose rows are unrolled
 GATHER, ACROSS, SPREAD = 4, 1, 1  # what these cost beside a vector of neighbours
@@ -82,6 +82,21 @@ class Places:
         """Lanes worked on at once of so many: a power of two that divides them, at most four
         vectors of 32-bit elements."""
         return min(count & -count, self.vector)
+
+    def differs(self, index: str) -> bool:
+        """Whether full blocks of a grid index are cheaper than others: something in memory runs
+        along it, so that it is masked, or something guards it."""
+        for item in statements(self.kernel.body):
+            if isinstance(item, Let | Store) and index in item.edge:
+                return True
+            if isinstance(item, Store) and self._runs(index, Read(item.tensor, item.subscripts)):
+                return True
+            if any(self._runs(index, read) for read in tensors_in(expressions(item))):
+                return True
+        return False
+
+    def _runs(self, index: str, read: Read) -> bool:
+        return index in free_indices(read) and self._read(index, 1, read) == 0
 
     def vector_axis(
         self, candidates: Sequence[str], exprs: Sequence[Expr], result: Tile | None,

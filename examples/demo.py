@@ -1,7 +1,7 @@
 """Causal attention from mathematics to a kernel on this CPU, checked against its meaning.
 
-`make demo` runs this file: it reads `demo.tc`, compiles it for this machine, runs it on random data
-and prints the error, the bound that the rounding of the program explains, and the time.
+`make demo` runs this file: it reads `causal_attention.tc`, compiles it for this machine, runs it on
+random data and prints the error, the bound that the rounding of the program explains, and the time.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tensorc.lang import read
-from tensorc.lang.parse import read_source
-from tensorc.prepare import prepare, run_prepared
+import tensorc as tc
+from tensorc.prepare import prepare
 from tensorc.verify import judge
 
 SIZES = {"b": 1, "h": 2, "m": 128, "n": 128, "d": 64, "e": 64}
@@ -21,21 +20,21 @@ SIZES = {"b": 1, "h": 2, "m": 128, "n": 128, "d": 64, "e": 64}
 
 def main() -> None:
     """Compile, run, check and time one operator."""
-    path = Path(__file__).with_name("demo.tc")
+    path = Path(__file__).with_name("causal_attention.tc")
     print(path.read_text())
-    (attention,) = read(read_source(path))
+    attention = tc.load(path).causal_attention
     draw = np.random.default_rng(0).standard_normal
     b, h, m, n, d, e = SIZES.values()
     q, k, v = (
         draw(shape).astype(np.float16) for shape in ((b, h, m, d), (b, h, n, d), (b, h, n, e))
     )
-    call = prepare(attention, {"q": q, "k": k, "v": v})
     start = time.perf_counter()
-    call.compiled()
-    print(f"compiled in {1e3 * (time.perf_counter() - start):.0f} ms")
+    kernel = attention.compile(sizes=SIZES)
+    print(f"compiled in {1e3 * (time.perf_counter() - start):.0f} ms: {kernel!r}")
     start = time.perf_counter()
-    outputs = run_prepared(call)
-    print(f"ran in {1e3 * (time.perf_counter() - start):.1f} ms; sizes {SIZES}")
+    outputs = dict(zip("ol", kernel(q, k, v), strict=True))
+    print(f"ran in {1e3 * (time.perf_counter() - start):.1f} ms")
+    call = prepare(attention.program, {"q": q, "k": k, "v": v})
     for name, verdict in judge(call, outputs).items():
         print(f"{name}: {verdict}")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tensorc.ir.affine import is_whole
+from tensorc.ir.conditions import conjuncts
 from tensorc.ir.functions import FUNCTIONS
 from tensorc.ir.node import rebuild
 from tensorc.ir.polynomial import Polynomial
@@ -79,13 +80,35 @@ class Reads:
                 return Apply(function, (self.guarded(first, guards), *made))
             case Reduce(reducer, indices, body, where, dtype):
                 own = () if where is None else (where,)
-                parts = (*guards, *own) if self.needs(expr) else own
+                parts = self._kept(expr, guards, own) if self.needs(expr) else own
                 inner = self.guarded(body, (*guards, *own))
                 return Reduce(reducer, indices, inner, _all(parts), dtype)
             case _:
                 return rebuild(
                     expr, lambda n: self.guarded(n, guards) if isinstance(n, Expr) else n
                 )
+
+    def _kept(self, item: Reduce, guards: Guards, own: Guards) -> Guards:
+        """The conditions that a reduction's reads need: few, and on its own indices if those do,
+        so that it depends on no more than before."""
+        close = tuple(part for part in _parts(guards) if free_indices(part) <= free_indices(item))
+        reads = [node for node in outside(item.body) if isinstance(node, Read)]
+        found = [self.needed(read, (*close, *own)) for read in reads]
+        if any(wanted is None for wanted in found):
+            return (*guards, *own)
+        wanted = {part for parts in found for part in parts or ()}
+        return (*(part for part in close if part in wanted and part not in own), *own)
+
+    def needed(self, read: Read, conditions: Guards) -> Guards | None:
+        """Those of the conditions under which a read stays inside: none, one or all; None: it may
+        leave its tensor under all of them."""
+        if self.inside(read):
+            return ()
+        for part in conditions:
+            if self._under(read, part):
+                return (part,)
+        every = _all(conditions)
+        return conditions if every is not None and self._under(read, every) else None
 
     def needs(self, item: Reduce) -> bool:
         """Whether a read in the body may leave its tensor where the reduction's own condition
@@ -101,6 +124,12 @@ class Reads:
             judge.judge(item, size).verdict is Verdict.PROVED
             for item, size in zip(read.subscripts, read.tensor.shape, strict=True)
         )
+
+
+def _parts(guards: Guards) -> Guards:
+    """The parts of conditions that all hold."""
+    found = (item for guard in guards for item in conjuncts(guard))
+    return tuple(part if holds else call("not", part) for part, holds in found)
 
 
 def _all(conditions: Guards) -> Expr | None:

@@ -6,10 +6,10 @@ shifts to the common ones by the very rule that moves running states from block 
 
     l[m] = sum[n](exp(x[m, n] - r[m]))
 
-    r_part[m, s] = max[w](x[m, |w| * s + w] where |w| * s + w < |n|)
-    l_part[m, s] = sum[w](exp(x[m, |w| * s + w] - r_part[m, s]) where ...)
-    r_all[m] = max[s](r_part[m, s])
-    l_all[m] = sum[s](exp(r_part[m, s] - r_all[m]) * l_part[m, s])
+    r_part[s, m] = max[w](x[m, |w| * s + w] where |w| * s + w < |n|)
+    l_part[s, m] = sum[w](exp(x[m, |w| * s + w] - r_part[s, m]) where ...)
+    r_all[m] = max[s](r_part[s, m])
+    l_all[m] = sum[s](exp(r_part[s, m] - r_all[m]) * l_part[s, m])
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class _Split:
             where = Apply(FUNCTIONS["and"], (where, more))
         item = state.reduce
         reduce = Reduce(item.reducer, (self.inner,), body, where, item.dtype)
-        made = self.equation(f"{state.name}_part", (*self.grid(state), self.part), reduce)
+        made = self.equation(f"{state.name}_part", (self.part, *self.grid(state)), reduce)
         read = Read(made.tensor, tuple(Position(index) for index in made.indices))
         self.apart[item] = self.names[state.name] = read
         return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tensorc.ir.capacity import pool
 from tensorc.ir.schedule import (
     Dependence,
     LoopProblem,
@@ -11,7 +12,6 @@ from tensorc.ir.schedule import (
     Schedule,
     held,
     placement_of,
-    pool,
     program,
     readers_of,
     start,

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from tensorc.errors import ArgumentError
+from tensorc.ir.capacity import room
 from tensorc.ir.read_schedule import read_schedule
 from tensorc.ir.schedule import (
     Dependence,
@@ -38,7 +39,6 @@ from tensorc.ir.schedule import (
     placement_of,
     program,
     readers_of,
-    room,
     start,
 )
 from tensorc.ir.source import Diagnostic

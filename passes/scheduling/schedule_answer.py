@@ -7,6 +7,7 @@ depth, which is what absorbs copies that land late.
 
 from __future__ import annotations
 
+from tensorc.ir.capacity import room
 from tensorc.ir.schedule import (
     Certificate,
     LoopProblem,
@@ -19,7 +20,6 @@ from tensorc.ir.schedule import (
     held,
     occupies,
     readers_of,
-    room,
 )
 from tensorc.passes.scheduling.schedule_model import padded
 from tensorc.passes.scheduling.schedule_polish import Polished

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tensorc.errors import Infeasible
-from tensorc.ir.schedule import LoopProblem, Memory, Registers, Role, pool, room, sharing
+from tensorc.ir.capacity import pool, room, sharing
+from tensorc.ir.schedule import LoopProblem, Memory, Registers, Role
 from tensorc.passes.scheduling.cp_sat import Linear, total
 from tensorc.passes.scheduling.schedule_bounds import sequential
 from tensorc.passes.scheduling.schedule_model import Model, build, padded

@@ -18,17 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from tensorc.ir.schedule import (
-    Dependence,
-    LoopProblem,
-    Operation,
-    Ring,
-    Role,
-    held,
-    readers_of,
-    room,
-    sharing,
-)
+from tensorc.ir.capacity import room, sharing
+from tensorc.ir.schedule import Dependence, LoopProblem, Operation, Ring, Role, held, readers_of
 from tensorc.passes.scheduling.cp_sat import Cp, Interval, Linear, Literal, new_model, total
 from tensorc.passes.scheduling.schedule_symmetry import symmetries
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tensorc.ir.schedule import Dependence, Role, Value, held, pool, readers_of
+from tensorc.ir.capacity import pool
+from tensorc.ir.schedule import Dependence, Role, Value, held, readers_of
 from tensorc.passes.scheduling.cp_sat import Interval, Linear, total
 
 if TYPE_CHECKING:

@@ -39,6 +39,7 @@ from tensorc.machine.instruction import Instruction, Slot
 from tensorc.machine.verify_uses import substituted
 from tensorc.passes.canonicalise import call
 from tensorc.passes.fusion.bounds import Range, bounding, bounds, limits
+from tensorc.passes.fusion.guards import Reads
 from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.tiling.abstract import Masked, masked
 from tensorc.passes.tiling.feed import Copies
@@ -70,13 +71,14 @@ class Guard:
 @dataclass
 class Frames:
     """One kernel. `rows`: the row indices of its products; `lanes`: of every index; `whole`: the
-    indices that lie whole in tiles."""
+    indices that lie whole in tiles; `reads`: which reads need no condition around them."""
 
     copies: Copies
     scopes: Scopes
     rows: tuple[str, ...]
     lanes: Mapping[str, int]
     whole: frozenset[str]
+    reads: Reads
     scores: dict[Expr, frozenset[Expr]] = field(default_factory=dict[Expr, frozenset[Expr]])
     shared: list[tuple[Factor, Tile, object]] = field(
         default_factory=list[tuple[Factor, Tile, object]]
@@ -164,7 +166,7 @@ class Frames:
     def term(self, state: State, item: Pass, index: str) -> Term:
         """What a block adds to a state."""
         free = self.neutral(state, item)
-        match = self.match(state, item, None if free else state.where)
+        match = self.match(state, item, free)
         if match is not None:
             return self.multiplied(match, item, free)
         return self.plain(state, item, free)
@@ -188,7 +190,7 @@ class Frames:
 
     # --- products -------------------------------------------------------------------------------
 
-    def match(self, state: State, item: Pass, condition: Expr | None) -> Match | None:
+    def match(self, state: State, item: Pass, free: bool) -> Match | None:
         """The state as a product with the kernel's rows; None: it is none. Unfused: it is one,
         and has other rows or a condition on both factors."""
         machine = self.copies.machine
@@ -198,7 +200,8 @@ class Frames:
             unify(first, product(state.reduce, item.indices, state.body, None), result)
         except Unfused:
             return None
-        found = product(state.reduce, item.indices, state.body, condition)
+        guarded = self.read_under if free else None
+        found = product(state.reduce, item.indices, state.body, state.where, guarded)
         match = unify(first, found, result)
         if set(match.groups["m"]) != set(self.rows):
             match = unify(first, match.product.swapped(), result)
@@ -206,6 +209,13 @@ class Frames:
             raise Unfused("its products have different rows")
         groups = {role: self.ordered(own) for role, own in match.groups.items()}
         return replace(match, groups=groups)
+
+    def read_under(self, factor: Factor, conditions: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The conditions without which reading a factor might leave its tensor."""
+        if not isinstance(factor.value, Read):
+            return ()
+        needed = self.reads.needed(factor.value, conditions)
+        return conditions if needed is None else needed
 
     def ordered(self, group: tuple[str, ...]) -> tuple[str, ...]:
         """Indices with one lane first: the last one is that of rows in shared memory."""

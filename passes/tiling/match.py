@@ -12,17 +12,19 @@ Nothing is decided here about sizes, spaces or loops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from tensorc.ir.conditions import conjuncts
 from tensorc.ir.dtypes import F32, DType
 from tensorc.ir.functions import SUM
 from tensorc.ir.tensor import Apply, Cast, Expr, Read, Reduce, Round, free_indices, value_type
 from tensorc.machine.instruction import Instruction, Slot
+from tensorc.passes.canonicalise import call
 from tensorc.passes.fusion.inline import Unfused
 
 Groups = Mapping[str, tuple[str, ...]]  # role to indices
+Conditions = tuple[Expr, ...]
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,15 @@ class Match:
     groups: Groups
 
 
-def product(item: Reduce, indices: tuple[str, ...], body: Expr, where: Expr | None) -> Product:
+def product(
+    item: Reduce, indices: tuple[str, ...], body: Expr, where: Expr | None,
+    guarded: Callable[[Factor, Conditions], Conditions] | None = None,
+) -> Product:  # fmt: skip
     """A reduction as a product of two factors. `indices`, `body`, `where`: as its pass has them.
 
-    Raises Unfused, saying why, where it is none.
+    Every factor that has all indices of a condition counts as 0 where that fails. `guarded`: where
+    the products are 0 anyway, the conditions that a factor needs nonetheless.
+    Raises Unfused, saying why, where it is no such product.
     """
     if item.reducer is not SUM:
         raise Unfused(f"{item.reducer} is no sum of products")
@@ -77,34 +84,35 @@ def product(item: Reduce, indices: tuple[str, ...], body: Expr, where: Expr | No
         raise Unfused(f"sums are {value_type(item)}, those of products of matrices are f32")
     match widened(body):
         case Apply(function, (a, b)) if function.name == "mul":
-            first, second = (Factor(_operand(part), _stored(part)) for part in (a, b))
+            factors = tuple(Factor(_operand(part), _stored(part)) for part in (a, b))
         case _:
             raise Unfused("a sum is not one of products of two factors")
-    for condition in () if where is None else _conditions(where):
-        first, second = _guarded(first, second, condition)
+    conditions = () if where is None else tuple(_conditions(where))
+    joined = [c for c in conditions if not any(_has(factor, c) for factor in factors)]
+    if joined and guarded is None:
+        raise Unfused("a condition joins indices of both factors")
+    factors = tuple(replace(f, conditions=_own(f, conditions, guarded)) for f in factors)
+    first, second = factors
     return Product(first, second, indices)
+
+
+def _own(
+    factor: Factor, conditions: Conditions,
+    guarded: Callable[[Factor, Conditions], Conditions] | None,
+) -> Conditions:  # fmt: skip
+    """The conditions under which a factor does not count as 0."""
+    own = tuple(condition for condition in conditions if _has(factor, condition))
+    return own if guarded is None else guarded(factor, own)
+
+
+def _has(factor: Factor, condition: Expr) -> bool:
+    return free_indices(condition) <= free_indices(factor.value)
 
 
 def _conditions(where: Expr) -> Iterator[Expr]:
     """The parts of a condition that all hold where it does."""
     for part, holds in conjuncts(where):
-        yield part if holds else _negated(part)
-
-
-def _negated(part: Expr) -> Expr:
-    from tensorc.passes.canonicalise import call
-
-    return call("not", part)
-
-
-def _guarded(first: Factor, second: Factor, condition: Expr) -> tuple[Factor, Factor]:
-    """A condition on the factor that has all its indices: there a 0 makes the product 0."""
-    needed = free_indices(condition)
-    for place, factor in enumerate((first, second)):
-        if needed <= free_indices(factor.value):
-            kept = Factor(factor.value, factor.dtype, (*factor.conditions, condition))
-            return (kept, second) if place == 0 else (first, kept)
-    raise Unfused("a condition joins indices of both factors")
+        yield part if holds else call("not", part)
 
 
 def widened(expr: Expr) -> Expr:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from tensorc.machine.instruction import Instruction, Machine
 from tensorc.passes.tiling.match import Groups
 
+_SIZES = (128, 64, 256)
+SUMS = 32768  # elements of a result that may be in the registers of a block: half of them
 LEAST = 16  # lanes of an index along rows in shared memory: 32 bytes of 16-bit elements
 
 
@@ -30,12 +32,13 @@ class Shape:
         return {"m": self.m, "n": self.n, "k": self.k}[role]
 
 
-# Rows along k are one span of a swizzle: 64 bytes on sm_80, 128 on sm_90a.
-SHAPES: Mapping[str, tuple[Shape, ...]] = {
-    "sm_80": (Shape(128, 128, 32), Shape(128, 64, 32), Shape(64, 64, 32)),
-    "sm_89": (Shape(128, 128, 32), Shape(128, 64, 32), Shape(64, 64, 32)),
-    "sm_90a": (Shape(128, 128, 64), Shape(128, 64, 64), Shape(64, 64, 64)),
-}
+def shapes(machine: Machine) -> tuple[Shape, ...]:
+    """The tiles worth a thought, a good one for large extents first. Rows along k are one span of
+    a swizzle; at most half of the registers hold sums."""
+    rows = 64 if machine.name == "sm_90a" else 32
+    first = Shape(128, 128, rows)
+    others = (Shape(m, n, rows) for m in _SIZES for n in _SIZES)
+    return tuple(dict.fromkeys((first, *(s for s in others if s.m * s.n <= SUMS))))
 
 
 def spread(

@@ -16,59 +16,74 @@ from dataclasses import replace
 
 from tensorc.ir.node import postorder
 from tensorc.ir.plan import PlannedKernel
-from tensorc.ir.tensor import Equation, Expr, Program, Read, Reduce, Round, free_indices
+from tensorc.ir.tensor import Equation, Expr, Read, Reduce, Round, free_indices
 from tensorc.ir.tile import Block, Each, Kernel, Layout, Let, Loop, Statement, Store, Use
 from tensorc.passes.fusion.inline import Inliner, Unfused
 from tensorc.passes.tiling.epilogue import Epilogue
+from tensorc.passes.tiling.exists import without_searches
 from tensorc.passes.tiling.frames import Frames
 from tensorc.passes.tiling.match import Groups, product, unify
 from tensorc.passes.tiling.operands import Names
-from tensorc.passes.tiling.shapes import LEAST, Shape, power, shared_out
+from tensorc.passes.tiling.reuse import reuse
+from tensorc.passes.tiling.shapes import LEAST, SUMS, Shape, power, shared_out
 from tensorc.passes.tiling.tile_pass import Walks
 from tensorc.passes.tiling.tile_product import Scene
 from tensorc.passes.tiling.tile_scopes import Ground, Scopes
 
 WHOLE = 256  # lanes of a sum's index that lies whole in a tile, at most
-SUMS = 32768  # elements of a result that may be in the registers of a block: half of them
 
 
 class NoProduct(Unfused):
     """A kernel without any product of matrices."""
 
 
-def tile_chain(item: PlannedKernel, scene: Scene, shape: Shape, program: Program) -> Kernel:
-    """Level 2 of a planned kernel. `program`: names and extents of what it is part of.
+def tile_chain(item: PlannedKernel, scene: Scene, shape: Shape) -> Kernel:
+    """Level 2 of a planned kernel. `shape`: lanes of rows, columns and sums in a tile.
 
     Raises Unfused, saying why, where it holds no product or products with different rows.
     """
+    item = without_searches(item, scene.extents)
     found = _products(item, scene)
     if not found:
         raise NoProduct("it has no product of matrices")
     rows = _rows(found, item)
     lanes, whole = _lanes(item, scene, shape, rows, found)
-    return _Chain(item, scene, program, rows, lanes, whole).kernel()
+    return _Chain(item, scene, rows, lanes, whole).kernel()
+
+
+def chain_lanes(item: PlannedKernel, scene: Scene, shape: Shape) -> dict[str, int]:
+    """The lanes of every index in such a kernel. Raises Unfused as `tile_chain` does."""
+    found = _products(item, scene)
+    if not found:
+        raise NoProduct("it has no product of matrices")
+    return _lanes(item, scene, shape, _rows(found, item), found)[0]
 
 
 def _products(item: PlannedKernel, scene: Scene) -> list[Groups]:
     """The roles in every product of a kernel, in the order in which they are computed."""
     first = scene.machine.instructions[scene.machine.products[0]]
     found: dict[Reduce, Groups] = {}
-    for body, indices in _reductions(item):
-        result = tuple(i for i in scene.extents if i in free_indices(body))
+    for reduce in _reductions(item):
+        result = tuple(i for i in scene.extents if i in free_indices(reduce))
         try:
-            found[body] = unify(first, product(body, indices, body.body, None), result).groups
+            made = product(reduce, reduce.indices, reduce.body, None)
+            found[reduce] = unify(first, made, result).groups
         except Unfused:
             continue
     return list(found.values())
 
 
-def _reductions(item: PlannedKernel) -> Iterator[tuple[Reduce, tuple[str, ...]]]:
-    """Every reduction of a kernel with the indices that it binds."""
-    roots: list[Expr] = [output.body for output in item.outputs]
-    roots += [state.body for walk in item.passes for state in walk.states]
-    for node in postorder(roots):
-        if isinstance(node, Reduce):
-            yield node, node.indices
+def _reductions(item: PlannedKernel) -> Iterator[Reduce]:
+    """Every reduction of a kernel, as its passes name what they bind; inner ones first."""
+    for walk in item.passes:
+        for state in walk.states:
+            yield from (n for n in postorder([state.body]) if isinstance(n, Reduce))
+            yield _named(state.reduce, walk.indices, state.body)
+
+
+def _named(item: Reduce, indices: tuple[str, ...], body: Expr) -> Reduce:
+    """A reduction over other names."""
+    return Reduce(item.reducer, indices, body, None, item.dtype)
 
 
 def _rows(found: list[Groups], item: PlannedKernel) -> tuple[str, ...]:
@@ -99,7 +114,7 @@ def _lanes(
                 lanes.update(dict.fromkeys(rest, 1))
                 continue
             most = WHOLE if group is sums else SUMS // shape.m
-            fits = [i for i in rest if i not in walked and scene.static.get(i, SUMS) <= most]
+            fits = [i for i in rest if scene.static.get(i, SUMS) <= most and not walked & {*rest}]
             if group is columns and not fits and any(own != groups for own in found):
                 _not_again(rest, found, item, scene, shape.n)
             whole |= set(fits[:1])
@@ -142,15 +157,17 @@ class _Chain:
     """One kernel being emitted."""
 
     def __init__(
-        self, item: PlannedKernel, scene: Scene, program: Program, rows: tuple[str, ...],
-        lanes: dict[str, int], whole: frozenset[str],
+        self, item: PlannedKernel, scene: Scene, rows: tuple[str, ...], lanes: dict[str, int],
+        whole: frozenset[str],
     ) -> None:  # fmt: skip
         self.item, self.scene, self.rows, self.lanes = item, scene, rows, lanes
         ground = Ground(Use(scene.machine.plain), None, self._layout)
         self.scopes = Scopes(scene.extents, scene.taken, ground)
-        self.frames = Frames(scene.copies, self.scopes, rows, lanes, whole)
+        self.frames = Frames(
+            scene.copies, self.scopes, rows, lanes, whole, scene.reads
+        )  # fmt: skip
         self.walks = Walks(
-            self.scopes, scene.hints, 1, scene.units, Inliner(program, ()).moved, self.frames
+            self.scopes, scene.hints, 1, scene.units, Inliner(scene.program, ()).moved, self.frames
         )
         self.grid = tuple(Block(i, lanes[i]) for i in item.grid if i not in whole)
         inner = {index: lanes[index] for index in sorted(whole)}
@@ -169,7 +186,7 @@ class _Chain:
         reads = {node.tensor: None for node in postorder(roots) if isinstance(node, Read)}
         writes = tuple(output.tensor for output in self.item.outputs)
         made = Kernel(writes[0].name, tuple(reads), writes, self.grid, self.scopes.statements)
-        return _parted(made, self.rows, self.lanes, _atom(self.scene, "m"))
+        return _parted(reuse(made), self.rows, self.lanes, _atom(self.scene, "m"))
 
     def _output(self, output: Equation) -> None:
         """Store an output."""

@@ -44,7 +44,8 @@ from tensorc.passes.fusion.guards import Reads
 from tensorc.passes.fusion.inline import Inliner, Unfused
 from tensorc.passes.fusion.price import in_tile, sizes_of
 from tensorc.passes.fusion.reach import below, needed, outside
-from tensorc.passes.tiling.contiguity import Units, lanes_of
+from tensorc.passes.tiling.contiguity import Units, lanes_of, rows_of
+from tensorc.passes.tiling.side_by_side import FEWEST, SideBySide, block_of
 from tensorc.passes.tiling.tile_pass import LONG, Walks, power
 from tensorc.passes.tiling.tile_scopes import VECTOR, Scopes
 
@@ -98,6 +99,11 @@ class _Emission:
         roots = [output.body for output in item.outputs]
         self.scopes.careful = self._careful(roots)
         grid, whole, late = self._grid(item)
+        rows = self._rows(item, grid, whole)
+        if rows is not None:
+            size = block_of(self.sizes[rows])
+            grid = tuple(Block(b.index, size) if b.index == rows else b for b in grid)
+            self.walks.side = SideBySide(self.scopes, rows, self.units)
         self.grid = tuple(block.index for block in grid)
         self.scopes.bound = {block.index: block.size for block in grid} | whole
         for walk in item.passes:
@@ -125,6 +131,15 @@ class _Emission:
         if lanes <= WHOLE:
             return others, {inner: lanes}, None
         return (*others, Block(inner, LONG)), {}, None
+
+    def _rows(
+        self, item: PlannedKernel, grid: Sequence[Block], whole: Mapping[str, int]
+    ) -> str | None:
+        """The grid index whose points share most of what is read, if it has enough of them."""
+        free = [block.index for block in grid if block.size == 1]
+        able = [index for index in free if self.sizes.get(index, 0) >= FEWEST]
+        found = [rows_of(able, next(iter(whole), None), output.body) for output in item.outputs]
+        return found[0] if len(set(found)) == 1 else None
 
     def _lane(self, item: PlannedKernel, top: Sequence[Reduce]) -> str | None:
         """The grid index along vectors, where no reduction should be."""

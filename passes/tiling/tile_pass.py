@@ -35,6 +35,7 @@ from tensorc.passes.fusion.share import Moved, passes
 from tensorc.passes.tiling.contiguity import Along, Units, stride_class
 from tensorc.passes.tiling.frames import Frames
 from tensorc.passes.tiling.lower import identity
+from tensorc.passes.tiling.side_by_side import SideBySide
 from tensorc.passes.tiling.tile_scopes import Scopes, following, storage, value
 
 LONG, WIDE = 256, 64  # lanes of a pass whose states are scalars, and of one with rows of states
@@ -52,6 +53,7 @@ class Walks:
     ) -> None:  # fmt: skip
         self.scopes, self.sizes, self.lanes = scopes, sizes, lanes
         self.units, self.moved, self.frames = units, moved, frames
+        self.side: SideBySide | None = None  # where rows are worked on side by side
 
     def level(self, roots: Sequence[Expr]) -> None:
         """Every reduction in `roots` that this scope can compute and that is not there yet."""
@@ -78,8 +80,11 @@ class Walks:
         """The range of the innermost loop of a pass."""
         if self.frames is not None:
             return self.frames.limits(item, block)
-        points = {index: 1 for index, lanes in self.scopes.bound.items() if lanes == 1}
-        found = bounds(item, block, points, self.scopes.extents)
+        around = {
+            index: lanes for index, lanes in self.scopes.bound.items()
+            if lanes == 1 or self.side is not None and index == self.side.rows
+        }  # fmt: skip
+        found = bounds(item, block, around, self.scopes.extents)
         return Range(found.lower, found.upper, None, None)
 
     def _whole(self, item: Pass, frames: Frames) -> None:
@@ -137,17 +142,23 @@ class Walks:
         """Lanes of the innermost index of a pass: many, unless another index runs along vectors."""
         if self.frames is not None:
             return self.frames.lanes[index]
-        axes = [self.scopes.axes(free_indices(state.reduce)) for state in item.states]
+        axes = [self._columns(state) for state in item.states]
         most = max(map(len, axes), default=0)
         if most >= 2:
             return 1
+        side = self.side is not None and all(self.side.applies(s, index) for s in item.states)
         size = self.sizes.get(index, LONG)
         long = min(WIDE if most else LONG, max(self.lanes, power(size)))
         lanes = {axis for group in axes for axis in group}
         rows = all(axes) and len(lanes) == 1 and not _nested(item, index)
-        if rows and self._far(item, *lanes) <= self._far(item, index):
+        if rows and not side and self._far(item, *lanes) <= self._far(item, index):
             return 1
         return long
+
+    def _columns(self, state: State) -> list[str]:
+        """The axes of a state's tile, but for rows that are worked on side by side."""
+        rows = None if self.side is None else self.side.rows
+        return [i for i in self.scopes.axes(free_indices(state.reduce)) if i != rows]
 
     def _far(self, item: Pass, index: str) -> int:
         reads = [n for s in item.states for n in postorder([s.body]) if isinstance(n, Read)]
@@ -266,6 +277,8 @@ class Walks:
         found = self.frames.term(state, item, index) if self.frames else None
         if found is not None:
             return found.body, found.by, found.edge
+        if self.side is not None and block > 1 and self.side.applies(state, index):
+            return self.side.term(state, index), self.side.by(index), ()
         return self._element(state, index, block, dtype), None, (index,) if block > 1 else ()
 
     def _element(self, state: State, index: str, block: int, dtype: DType) -> Expr:

@@ -19,17 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from tensorc.ir.dtypes import F32
 from tensorc.ir.functions import FUNCTIONS, SUM
 from tensorc.ir.node import postorder
 from tensorc.ir.plan import Pass, PlannedKernel
 from tensorc.ir.polynomial import Polynomial, polynomial
-from tensorc.ir.tensor import Apply, Expr, Read, Reduce, Value, free_indices
+from tensorc.ir.tensor import Apply, Expr, Program, Read, Reduce, Value, free_indices
 from tensorc.ir.tile import Block, Carry, Kernel, Let, Loop, Statement, Tile
 from tensorc.machine.instruction import Instruction, Machine
 from tensorc.machine.verify_uses import substituted
 from tensorc.passes.canonicalise import integer
+from tensorc.passes.fusion.guards import Reads
 from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.tiling.contiguity import Units
 from tensorc.passes.tiling.epilogue import Epilogue
@@ -43,7 +45,7 @@ from tensorc.passes.tiling.shapes import LEAST, Shape, instruction, spread
 class Scene:
     """What a kernel is tiled for. `units`: the unit-stride axis of tensors that are not row-major;
     `static`: extents that are fixed in the kernel; `hints`: extents as far as they are guessed;
-    `taken`: names of tensors and indices."""
+    `taken`: names of tensors and indices; `program`: what the kernel is part of."""
 
     machine: Machine
     extents: Mapping[str, Polynomial]
@@ -51,6 +53,12 @@ class Scene:
     static: Mapping[str, int]
     hints: Mapping[str, int]
     taken: frozenset[str]
+    program: Program
+
+    @cached_property
+    def reads(self) -> Reads:
+        """Which reads stay inside their tensors."""
+        return Reads(self.program, self.extents)
 
     @property
     def copies(self) -> Copies:
@@ -64,6 +72,22 @@ def tile_product(item: PlannedKernel, scene: Scene, shape: Shape) -> Kernel:
     `shape`: lanes along the roles of the product. Raises Unfused, saying why, where it is not such
     a kernel or the machine has no instruction for it.
     """
+    walk, matches, groups, lanes = _arranged(item, scene, shape)
+    found = instruction(scene.machine, groups, lanes)
+    if found is None:
+        raise Unfused("no instruction for products has atoms that cover the tile")
+    return _Emission(item, walk, scene, groups, lanes, found).kernel(matches)
+
+
+def product_lanes(item: PlannedKernel, scene: Scene, shape: Shape) -> dict[str, int]:
+    """The lanes of every index in such a kernel. Raises Unfused as `tile_product` does."""
+    return _arranged(item, scene, shape)[-1]
+
+
+def _arranged(
+    item: PlannedKernel, scene: Scene, shape: Shape
+) -> tuple[Pass, list[Match], Groups, dict[str, int]]:
+    """The pass, its products, the roles in them, and the lanes of every index."""
     walk = _only(item)
     first = scene.machine.instructions[scene.machine.products[0]]
     matches = _matches(item, walk, first)
@@ -71,10 +95,7 @@ def tile_product(item: PlannedKernel, scene: Scene, shape: Shape) -> Kernel:
     groups = _ordered(matches[0].groups, rows)
     lanes = dict.fromkeys((*item.grid, *walk.indices), 1)
     lanes.update(spread(groups, rows, shape, scene.machine, scene.hints))
-    found = instruction(scene.machine, groups, lanes)
-    if found is None:
-        raise Unfused("no instruction for products has atoms that cover the tile")
-    return _Emission(item, walk, scene, groups, lanes, found).kernel(matches)
+    return walk, matches, groups, lanes
 
 
 def _only(item: PlannedKernel) -> Pass:

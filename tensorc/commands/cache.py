@@ -29,9 +29,13 @@ def _folder() -> Path:
 
 
 @command.command("path")
-def path() -> int:
+@with_json
+def path(as_json: bool) -> int:
     """Print the directory."""
-    click.echo(str(_folder()))
+    if as_json:
+        print_json("cache-path", {"directory": str(_folder())})
+    else:
+        click.echo(str(_folder()))
     return 0
 
 
@@ -91,7 +95,8 @@ def verify(as_json: bool) -> int:
 
 @command.command("prune")
 @click.option("--max-bytes", type=click.IntRange(0), help="How much to keep; 0 empties the cache.")
-def prune(max_bytes: int | None) -> int:
+@with_json
+def prune(max_bytes: int | None, as_json: bool) -> int:
     """Remove the kernels not used for longest, and what killed processes left behind."""
     from tensorc.runtime.cache_upkeep import LIMIT, sweep
     from tensorc.runtime.cache_upkeep import prune as remove
@@ -99,5 +104,8 @@ def prune(max_bytes: int | None) -> int:
     folder = _folder()
     left = sweep(folder)
     removed = remove(folder, LIMIT if max_bytes is None else max_bytes)
+    if as_json:
+        print_json("cache-prune", {"kernels": removed, "temporaries": left})
+        return 0
     click.echo(f"removed: {removed} kernels, {left} temporaries")
     return 0

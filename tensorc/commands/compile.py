@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
 from tensorc.commands.options import (
     choose,
+    print_json,
     read_programs,
     sizes,
     static,
     with_file,
     with_hints,
+    with_json,
     with_numerics,
     with_sizes,
     write_output,
@@ -34,9 +37,10 @@ LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda", "ptx", "cubin", "heade
 @with_numerics
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
+@with_json
 def command(
     file: str, name: str | None, size: tuple[str, ...], hint: tuple[str, ...], arch: str, emit: str,
-    policy: str, deterministic: bool,     output: str, force: bool,
+    policy: str, deterministic: bool, output: str, force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
@@ -47,11 +51,12 @@ def command(
     from tensorc.compiler import show
 
     program = choose(read_programs(file), name, file)
+    about: dict[str, object] = {"operator": program.name, "arch": arch, "emit": emit}
     if emit == "tensor":
-        write_output(output, show(program).encode(), force)
-        return 0
+        return _write(about, show(program).encode(), output, force, as_json)
     if emit == "header":
-        return _ahead(program, arch, sizes(size), policy, deterministic, output, force)
+        given = sizes(size)
+        return _ahead(program, arch, given, policy, deterministic, output, force, as_json)
     fixed, expected = sizes(size), sizes(hint, "--hint")
     wanted = emulated.request(
         arch, static(program, fixed), {}, policy, deterministic,
@@ -63,13 +68,34 @@ def command(
         data = _for_cpu(program, wanted, emit)
     else:
         data = _for_gpu(program, wanted, emit, arch)
-    write_output(output, data, force)
+    about.update(sizes=dict(wanted.static), policy=policy, deterministic=deterministic)
+    return _write(about, data, output, force, as_json)
+
+
+def _write(
+    about: Mapping[str, object], data: bytes, output: str, force: bool, as_json: bool
+) -> int:
+    """Write the output; with --json say so on stdout, or have the text in the JSON."""
+    if not as_json:
+        write_output(output, data, force)
+        return 0
+    if output != "-":
+        write_output(output, data, force)
+        print_json("compile", {**about, "output": output, "bytes": len(data)})
+        return 0
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise click.UsageError(
+            f"--json has no place for {about['emit']}: name a file with -o"
+        ) from None
+    print_json("compile", {**about, "text": text})
     return 0
 
 
 def _ahead(
     program: Program, arch: str, given: dict[str, int], policy: str, deterministic: bool,
-    output: str, force: bool,
+    output: str, force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Write NAME.h, NAME.c and, for a CPU, NAME.o, with NAME from the output."""
     from tensorc.ahead import files
@@ -82,7 +108,10 @@ def _ahead(
         raise click.UsageError(f"-o {output}: C includes it; use ASCII letters, digits, . _ or -")
     wanted = request(arch, static(program, given), {}, policy, deterministic)
     made = files(program, wanted, target.name, arch)
-    write_together({str(target.with_name(name)): data for name, data in made.items()}, force)
+    paths = {str(target.with_name(name)): data for name, data in made.items()}
+    write_together(paths, force)
+    if as_json:
+        print_json("compile", {"operator": program.name, "arch": arch, "files": list(paths)})
     return 0
 
 

@@ -8,9 +8,10 @@ per slot) and in order tokens, and nowhere else.
     Kernel(rings, tokens, roles)    Role(prologue, steady, epilogue)
     Statement = Perform | Put | Get | Done | Turn | Pass | Wait | When
 
-Nothing here says what an operation computes: a `Call` names an operation instance of the loop
-problem, whose level-2 statement stands beside the program. Slots and phases are never written;
-they follow from counting, see `slot` and `phase`.
+A `Call` names an operation instance of the loop problem. What it computes is said by a `Body`,
+which names level-2 statements and the lanes that it does them on, and by `Holds`, which tile lies
+in a ring or value; a kernel without them leaves that open. Slots and phases are never written; they
+follow from counting, see `slot` and `phase`.
 
 What statements become on a GPU:
 
@@ -222,6 +223,49 @@ class Role(Node):
 
 
 @node
+class Area(Node):
+    """`bytes` from byte `offset` of `memory` that no ring uses: storage of what stands after the
+    loop, where nothing meets. Each lane belongs to the role whose operation works on it."""
+
+    name: str
+    memory: str
+    bytes: int
+    offset: int
+
+
+@node
+class Window(Node):
+    """Lanes [first, first + count) along `index`."""
+
+    index: str
+    first: int
+    count: int
+
+
+@node
+class Body(Node):
+    """What `operation` does: these level-2 statements in order, on the lanes of its `windows`, and
+    on all lanes of other indices. A statement is known by the tile that it defines, a store as
+    `store.TENSOR`."""
+
+    operation: str
+    statements: tuple[str, ...]
+    windows: tuple[Window, ...] = ()
+
+
+@node
+class Holds(Node):
+    """The level-2 tiles that lie in a ring, value or area, one after another.
+
+    A tile `c'` that continues a carry `c` is read as `c` in the next iteration and after the loop.
+    The copy value@role of a value in another role holds what the value does.
+    """
+
+    name: str
+    tiles: tuple[str, ...]
+
+
+@node
 class Kernel(Node):
     """A kernel for one thread block: `persistent` ones work on any number of tiles, else one."""
 
@@ -231,6 +275,9 @@ class Kernel(Node):
     rings: tuple[Ring, ...]
     tokens: tuple[Token, ...]
     roles: tuple[Role, ...]
+    areas: tuple[Area, ...] = ()
+    holds: tuple[Holds, ...] = ()
+    bodies: tuple[Body, ...] = ()
 
 
 def slot(ring: Ring, number: int) -> int:

@@ -142,10 +142,7 @@ class Run:
 
     def kernel(self, kernel: Kernel) -> None:
         """All blocks of one kernel."""
-        for tensor in kernel.writes:
-            shape = tuple(self.number(size, None) for size in tensor.shape)
-            self.memory.arrays.setdefault(tensor.name, np.zeros(shape, numpy_dtype(tensor.dtype)))
-            self.memory.stored.setdefault(tensor.name, np.zeros(shape, bool))
+        self.allocate(kernel)
         together = batch(kernel, self.extents) if self.order is None else ()
         apart = {item.index: item.size for item in kernel.grid}
         for axis in together:
@@ -153,6 +150,13 @@ class Run:
         names, lanes = bound(kernel), whole(kernel)
         for bases in self.blocks(apart):
             self.body(kernel.body, Block(kernel, together, bases, dict(apart), names, lanes))
+
+    def allocate(self, kernel: Kernel) -> None:
+        """Memory for what a kernel stores, unless it is there."""
+        for tensor in kernel.writes:
+            shape = tuple(self.number(size, None) for size in tensor.shape)
+            self.memory.arrays.setdefault(tensor.name, np.zeros(shape, numpy_dtype(tensor.dtype)))
+            self.memory.stored.setdefault(tensor.name, np.zeros(shape, bool))
 
     def blocks(self, grid: Mapping[str, int]) -> list[dict[str, int]]:
         """The bases of every block of the grid, in the order of this run."""

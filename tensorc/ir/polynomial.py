@@ -36,7 +36,9 @@ class Floor(Node):
     denominator: Polynomial
 
     def __str__(self) -> str:
-        return f"{_operand(self.numerator)} // {_operand(self.denominator)}"
+        from tensorc.ir.polynomial_text import operand  # it prints floors, so it imports this file
+
+        return f"{operand(self.numerator)} // {operand(self.denominator)}"
 
 
 @node
@@ -73,6 +75,8 @@ class Polynomial(Node):
     terms: tuple[tuple[Monomial, int], ...]
 
     def __str__(self) -> str:
+        from tensorc.ir.polynomial_text import text
+
         return text(self)
 
     def __add__(self, other: Polynomial | int) -> Polynomial:
@@ -303,44 +307,6 @@ def evaluate(item: Polynomial, values: Mapping[Symbol, int]) -> int:
     if number is None:
         raise KeyError(str(item))
     return number
-
-
-def text(item: Polynomial) -> str:
-    """The polynomial in the language's own syntax, `2*|h| + |r| // 2 - 1`."""
-    if not item.terms:
-        return "0"
-    out = ""
-    for monomial, coefficient in item.terms:
-        body = _term(monomial, abs(coefficient), bare=bool(out) or coefficient > 0)
-        if not out:
-            out = f"-{body}" if coefficient < 0 else body
-        else:
-            out += f" {'-' if coefficient < 0 else '+'} {body}"
-    return out
-
-
-def _term(monomial: Monomial, coefficient: int, bare: bool) -> str:
-    """`2*|h|`; a floor alone needs no parentheses where it is `bare` of a leading minus."""
-    if bare and coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
-        return str(monomial[0][0])
-    factors = [_factor(atom) for atom, power in monomial for _ in range(power)]
-    if coefficient != 1 or not factors:
-        factors.insert(0, str(coefficient))
-    return "*".join(factors)
-
-
-def _factor(atom: Atom) -> str:
-    return f"({atom})" if isinstance(atom, Floor) else str(atom)
-
-
-def _operand(item: Polynomial) -> str:
-    simple = len(item.terms) == 1 and item.terms[0][1] > 0
-    single = (
-        simple and (not item.terms[0][0] or item.terms[0][1] == 1) and len(item.terms[0][0]) < 2
-    )
-    plain = (power == 1 and not isinstance(atom, Floor) for atom, power in item.terms[0][0])
-    one = single and all(plain)
-    return str(item) if one else f"({item})"
 
 
 def collect(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:

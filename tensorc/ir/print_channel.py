@@ -3,6 +3,9 @@
     kernel gemm for sm_90a, persistent
       ring A: 16384 bytes x 4 in shared at 0, by copy, full 1 + 16384 bytes, empty 2
       token go0: turn of consumer0 on tensor, barrier 1, given 1
+      area O: 32768 bytes in shared at 131072
+      hold c: c'
+      body mma: c' on m 0..64
       role load: 1 warp, 24 registers
         steady i from 0
           put A[i] = a()
@@ -26,6 +29,7 @@ from collections.abc import Iterator
 
 from tensorc.ir.channel import (
     At,
+    Body,
     Call,
     Done,
     Get,
@@ -57,16 +61,30 @@ def _kernel(kernel: Kernel) -> Iterator[str]:
         yield f"  {print_ring(ring)}"
     for token in kernel.tokens:
         yield f"  {print_token(token)}"
+    for area in kernel.areas:
+        yield f"  area {area.name}: {area.bytes} bytes in {area.memory} at {area.offset}"
+    for item in kernel.holds:
+        yield f"  hold {item.name}: {', '.join(item.tiles)}"
+    for body in kernel.bodies:
+        yield f"  {print_body(body)}"
     for role in kernel.roles:
         yield from _role(role)
 
 
+def print_body(body: Body) -> str:
+    """What an operation does, `body r.0: s, r' on m 0..64`."""
+    spans = ", ".join(f"{w.index} {w.first}..{w.first + w.count}" for w in body.windows)
+    where = f" on {spans}" if spans else ""
+    return f"body {body.operation}: {', '.join(body.statements)}{where}"
+
+
 def _totals(kernel: Kernel) -> str:
     """A comment with the threads and the bytes of each memory."""
-    memories = dict.fromkeys(ring.memory for ring in kernel.rings)
+    sizes = [(ring.memory, ring.bytes * ring.depth) for ring in kernel.rings]
+    sizes += [(area.memory, area.bytes) for area in kernel.areas]
     sums = [
-        f"{sum(r.bytes * r.depth for r in kernel.rings if r.memory == name):,} bytes of {name}"
-        for name in memories
+        f"{sum(size for memory, size in sizes if memory == name):,} bytes of {name}"
+        for name in dict.fromkeys(memory for memory, _ in sizes)
     ]
     return "  # " + ", ".join([f"{32 * sum(r.warps for r in kernel.roles)} threads", *sums])
 

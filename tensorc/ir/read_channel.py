@@ -13,11 +13,14 @@ from typing import NoReturn, cast
 
 from tensorc.errors import NotationError
 from tensorc.ir.channel import (
+    Area,
     At,
+    Body,
     Call,
     Done,
     Filling,
     Get,
+    Holds,
     Kernel,
     Pass,
     Perform,
@@ -32,6 +35,7 @@ from tensorc.ir.channel import (
     Turn,
     Wait,
     When,
+    Window,
 )
 from tensorc.ir.source import Diagnostic, Source
 
@@ -52,6 +56,11 @@ _RING = re.compile(
 _TOKEN = re.compile(
     rf"token ({_NAME}): turn of ({_NAME}) on ({_NAME}), barrier ({_N})(?:, given ({_N}))?"
 )
+_AREA = re.compile(rf"area ({_NAME}): ({_N}) bytes in ({_NAME}) at ({_N})")
+_NAMES = rf"{_NAME}(?:, {_NAME})*"
+_HOLD = re.compile(rf"hold ({_NAME}): ({_NAMES})")
+_SPAN = rf"{_NAME} {_N}\.\.{_N}"
+_BODY = re.compile(rf"body ({_NAME}): ({_NAMES})(?: on ({_SPAN}(?:, {_SPAN})*))?")
 _ROLE = re.compile(rf"role ({_NAME}): ({_N}) warps?, ({_N}) registers")
 _STEADY = re.compile(rf"steady i from ({_N})")
 _LEFT = rf"{_NAME}{_AT}(?: into {_NAME})?"
@@ -100,18 +109,40 @@ class _Reader:
     def kernel(self) -> Kernel:
         found = self.take(0, _KERNEL, "kernel NAME for MACHINE[, persistent]")
         rings, tokens, roles = list[Ring](), list[Token](), list[Role]()
+        areas, holds, bodies = list[Area](), list[Holds](), list[Body]()
         while self.indented(2):
-            word = self.lines[self.at].text.split(" ", 1)[0]
-            if word == "ring":
-                rings.append(self.ring())
-            elif word == "token":
-                tokens.append(self.token())
-            else:
-                roles.append(self.role())
+            match self.lines[self.at].text.split(" ", 1)[0]:
+                case "ring":
+                    rings.append(self.ring())
+                case "token":
+                    tokens.append(self.token())
+                case "area":
+                    areas.append(self.area())
+                case "hold":
+                    name, tiles = self.take(2, _HOLD, "hold NAME: TILE, ...").groups()
+                    holds.append(Holds(name, tuple(tiles.split(", "))))
+                case "body":
+                    bodies.append(self.operation())
+                case _:
+                    roles.append(self.role())
         if self.at < len(self.lines):
-            self.fail("a ring, a token or a role, two columns in")
-        persistent = found[3] is not None
-        return Kernel(found[1], found[2], persistent, tuple(rings), tuple(tokens), tuple(roles))
+            self.fail("a ring, token, area, hold, body or role, two columns in")
+        return Kernel(
+            found[1], found[2], found[3] is not None, tuple(rings), tuple(tokens), tuple(roles),
+            tuple(areas), tuple(holds), tuple(bodies),
+        )  # fmt: skip
+
+    def area(self) -> Area:
+        found = self.take(2, _AREA, "area NAME: BYTES bytes in MEMORY at OFFSET")
+        return Area(found[1], found[3], int(found[2]), int(found[4]))
+
+    def operation(self) -> Body:
+        found = self.take(2, _BODY, "body OPERATION: STATEMENT, ... [on INDEX FIRST..LAST, ...]")
+        windows = list[Window]()
+        for index, span in (part.split(" ") for part in (found[3] or "").split(", ") if part):
+            first, last = map(int, span.split(".."))
+            windows.append(Window(index, first, last - first))
+        return Body(found[1], tuple(found[2].split(", ")), tuple(windows))
 
     def ring(self) -> Ring:
         form = "ring NAME: BYTES bytes x DEPTH [per tile] in MEMORY at OFFSET, by FILL, full N, ..."

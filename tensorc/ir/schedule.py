@@ -394,28 +394,3 @@ def readers_of(problem: LoopProblem) -> dict[str, tuple[Dependence, ...]]:
     """The dependences that carry each ring and value, by its name."""
     names = [item.name for item in (*problem.rings, *problem.values)]
     return {n: tuple(d for d in problem.dependences if d.carries == n) for n in names}
-
-
-def sharing(problem: LoopProblem) -> tuple[tuple[Role, ...], ...]:
-    """The roles in classes of interchangeable ones, in the order of the problem."""
-    classes: dict[tuple[int, int, bool], list[Role]] = {}
-    for role in problem.roles:
-        classes.setdefault((role.warps, role.base, role.variable), []).append(role)
-    return tuple(tuple(members) for members in classes.values())
-
-
-def pool(registers: Registers, groups: int) -> int:
-    """Registers that a block of `groups` warp groups has, as launched: per thread in whole steps.
-
-    The launch gives every thread floor(total / threads) rounded down to a step; what rounding
-    leaves cannot be had later (CUDA C++ programming guide, register allocation; PTX setmaxnreg).
-    """
-    threads = 128 * groups
-    each = min(registers.total // threads, registers.ceiling)
-    return each // registers.step * registers.step * threads
-
-
-def room(problem: LoopProblem, memory: Memory) -> int:
-    """Bytes that rings and moving values can have: from the first aligned byte after the taken."""
-    align = max((r.align for r in problem.rings if r.memory == memory.name), default=1)
-    return memory.bytes - -(-memory.taken // align) * align

@@ -17,6 +17,10 @@ each iteration; C11 nothing is left in flight after a tile; C12 its steady state
 
 All roles, for every trip count: C13 only the taker takes a token, others pass it, equally often.
 
+Bodies, if there are any: C14 every operation has one, of statements on lanes, and no other has;
+C15 every ring and value holds tiles, save signals and copies of values, and nothing else does.
+What they say of level 2 is the matter of `ir/verify_bodies.py`.
+
 Whether roles fit together in time is the matter of `passes/pipelining/check_protocol.py`.
 """
 
@@ -46,7 +50,7 @@ from tensorc.ir.channel import (
     statements,
     unfold,
 )
-from tensorc.ir.print_channel import print_statement
+from tensorc.ir.print_channel import print_body, print_statement
 from tensorc.ir.verify_role import horizon, verify_role
 
 DEEPEST = 64
@@ -70,7 +74,7 @@ def verify_channel(kernel: Kernel) -> list[str]:
         return faults
     for role in kernel.roles:
         faults += verify_role(kernel, role)
-    return [*faults, *_tokens(kernel), *_homes(kernel)]
+    return [*faults, *_tokens(kernel), *_homes(kernel), *_bodies(kernel)]
 
 
 def _names(kernel: Kernel) -> Iterator[str]:
@@ -173,13 +177,16 @@ def _numbers(kernel: Kernel) -> Iterator[str]:
 
 
 def _overlaps(kernel: Kernel) -> Iterator[str]:
-    placed = sorted((r for r in kernel.rings if r.bytes), key=lambda r: (r.memory, r.offset))
+    found = [(r.memory, r.offset, r.bytes * r.depth, f"put {r.name}") for r in kernel.rings]
+    found += [(a.memory, a.offset, a.bytes, f"area {a.name}") for a in kernel.areas]
+    placed = sorted(item for item in found if item[2])
     for one, two in zip(placed, placed[1:], strict=False):
-        end = one.offset + one.bytes * one.depth
-        if one.memory == two.memory and end > two.offset:
+        end = one[1] + one[2]
+        if one[0] == two[0] and end > two[1]:
+            names = [item[3].partition(" ")[2] for item in (one, two)]
             yield (
-                f"C3: `put {one.name}` and `put {two.name}` write the same bytes of {one.memory}: "
-                f"{one.name} ends at {end}, {two.name} begins at {two.offset}"
+                f"C3: `{one[3]}` and `{two[3]}` write the same bytes of {one[0]}: "
+                f"{names[0]} ends at {end}, {names[1]} begins at {two[1]}"
             )
 
 
@@ -304,3 +311,27 @@ def _homes(kernel: Kernel) -> Iterator[str]:
                 name = item.call.operation
                 if home.setdefault(name, role.name) != role.name:
                     yield f"C10: operation {name} is in roles {home[name]} and {role.name}"
+
+
+def _bodies(kernel: Kernel) -> Iterator[str]:
+    if not (kernel.bodies or kernel.holds):
+        return
+    items = [i for r in kernel.roles for i in statements(r) if isinstance(i, Perform | Put)]
+    calls = {item.call.operation: None for item in items}
+    done = Counter(body.operation for body in kernel.bodies)
+    for name in dict.fromkeys((*calls, *done)):
+        if done[name] != int(name in calls and name not in BUILTIN):
+            yield f"C14: operation {name} has {done[name]} bodies, calls of it: {name in calls}"
+    for body in kernel.bodies:
+        if any(w.first < 0 or w.count < 1 for w in body.windows) or not body.statements:
+            yield f"C14: `{print_body(body)}` does nothing"
+    signals = {i.ring for i in items if isinstance(i, Put) and i.call.operation in BUILTIN}
+    values = {v for role in kernel.roles for v in results(role) if "@" not in v}
+    wanted = ({ring.name for ring in kernel.rings} - signals) | values
+    wanted |= {area.name for area in kernel.areas}
+    for name, count in Counter(item.name for item in kernel.holds).items():
+        if count > 1 or name not in wanted:
+            kind = "storage of data" if name in wanted else "no storage of data"
+            yield f"C15: {name} holds tiles {count} times and is {kind}"
+    for name in sorted(wanted - {item.name for item in kernel.holds}):
+        yield f"C15: {name} holds no tile"

@@ -10,6 +10,7 @@ Cycles are rounded up. Units are named by their key in the machine file without 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
 from typing import Literal
@@ -89,16 +90,19 @@ def computed(
     in_place: bool = False,
     extra: int = 0,
     statement: str = "",
+    amounts: Mapping[str, int] | None = None,
     **work: int,
 ) -> Operation:
     """Work that the four warps of a role do themselves; the role is busy until it is done.
 
-    `work` counts results by rate: exp, fma, alu, convert, and bytes for shared. The units work at
-    the same time, so the duration is the longest of them plus `extra` cycles. Operands are free
-    when it ends, or at its start where the result takes their registers (`in_place`).
+    `work` (or `amounts`) counts results by rate: exp, fma, alu, convert, and bytes for shared. The
+    units work at the same time, so the duration is the longest of them plus `extra` cycles.
+    Operands are free when it ends, or at its start where the result takes their registers
+    (`in_place`).
     """
+    done = {**(amounts or {}), **work}
     uses = tuple(
-        Use(unit, ceil(amount / ledger[f"rate.{unit}"])) for unit, amount in work.items() if amount
+        Use(unit, ceil(amount / ledger[f"rate.{unit}"])) for unit, amount in done.items() if amount
     )
     lasts = max(1, max((use.cycles for use in uses), default=0) + extra)
     hold = 0 if in_place else lasts

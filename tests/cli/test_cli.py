@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -183,3 +184,43 @@ def test_explain_a_program(gemv: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert run("explain", gemv, "--size", "z=3") == 2
     assert run("explain", "TC-E215", "--json") == 0
     assert json.loads(capsys.readouterr().out)["code"] == "E215"
+
+
+def test_json_everywhere(
+    gemv: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TENSORC_CACHE_DIR", str(tmp_path / "cache"))
+
+    def printed(*arguments: str, code: int = 0) -> dict[str, Any]:
+        assert run(*arguments, "--json") == code
+        return json.loads(capsys.readouterr().out)
+
+    made = printed("compile", gemv, "--emit", "tile", "--size", "k=16")
+    assert made["schema"] == "tensorc-compile-1" and made["sizes"] == {"k": 16}
+    assert "loop k" in str(made["text"])
+    target = tmp_path / "gemv.o"
+    made = printed("compile", gemv, "-o", str(target))
+    assert made["bytes"] == target.stat().st_size and "text" not in made
+    assert run("compile", gemv, "--json") == 2
+    capsys.readouterr()
+    for name in ("path", "list", "verify", "prune"):
+        assert str(printed("cache", name)["schema"]).startswith("tensorc-cache-")
+    assert printed("doctor")["schema"] == "tensorc-doctor-1"
+    bad = tmp_path / "bad.tc"
+    bad.write_text("op f(x: f32[n], z: f32[m]) -> y: f32[m]\n  y[m] = z[m] * x[n]\n")
+    found = printed("check", str(bad), code=1)
+    assert found["schema"] == "tensorc-error-1" and found["kind"] == "NotationError"
+    first = found["faults"][0]
+    assert first["code"] == "E202" and (first["line"], first["column"]) == (2, 19)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["check", "FILE"], ["run", "--help"], ["doctor"]]
+)
+def test_a_reader_that_goes_away_is_no_error(gemv: str, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "tensorc", *(gemv if a == "FILE" else a for a in arguments)]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -70,6 +70,21 @@ def test_fused_operators(name: str) -> None:
     agree(fused(item, sizes), arguments(item, sizes, 0), sizes)
 
 
+@pytest.mark.parametrize("m", [8, 100])
+@pytest.mark.parametrize(
+    "name", ["causal attention", "soft cap", "cross-entropy", "RMS norm and product"]
+)
+def test_fused_rows_side_by_side(name: str, m: int) -> None:
+    item = program(ONE_KERNEL[name])
+    names = {index for index, _ in item.extents}
+    sizes = sizes_for(
+        item, **{i: size for i, size in (("b", 1), ("h", 1), ("m", m), ("t", m)) if i in names}
+    )
+    made = fused(item, sizes)
+    assert any(block.size > 1 for block in made.kernels[0].grid)
+    agree(made, arguments(item, sizes, m), sizes)
+
+
 @pytest.mark.parametrize("n", [0, 1, 63, 64, 65])
 @pytest.mark.parametrize("name", ["causal attention", "window", "ragged"])
 def test_fused_attention_at_the_edges_of_its_tiles(name: str, n: int) -> None:

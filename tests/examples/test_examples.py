@@ -92,7 +92,7 @@ def test_text_and_python_begin_with_the_same_sentence(example: Example) -> None:
 
 def test_every_file_is_listed() -> None:
     names = {example.name for example in EXAMPLES}
-    assert names == {path.stem for path in FOLDER.glob("*.tc")} - {"demo"}
+    assert names == {path.stem for path in FOLDER.glob("*.tc")}
     assert names <= {path.stem for path in FOLDER.glob("*.py")}
     table = (FOLDER / "README.md").read_text()
     assert all(f"[{name}]({name}.py)" in table for name in names)

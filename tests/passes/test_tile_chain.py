@@ -15,7 +15,15 @@ from tensorc.ir.print_tile import show
 from tensorc.ir.sizes import bind
 from tensorc.ir.tile import Loop
 from tensorc.ir.walk_tile import statements
-from tests.passes.test_tile_product import GPUS, compare, drawn, products, program, tiled
+from tests.passes.test_tile_product import (
+    CONVOLUTIONS,
+    GPUS,
+    compare,
+    drawn,
+    products,
+    program,
+    tiled,
+)
 
 ATTENTION = """op f(q: f16[b, h, m, d], k: f16[b, h, n, d], v: f16[b, h, n, e]{more})
     -> o: f16[b, h, m, e]
@@ -191,11 +199,35 @@ def test_columns_that_do_not_fit_are_another_kernel() -> None:
     compare(program(text), tiled(text, "sm_80", {"e": 700}), {"m": 9, "k": 20, "n": 30, "e": 700})
 
 
+DECODE = """op decode(q: f16[b, g, x, d], k: f16[b, g, n, d], v: f16[b, g, n, e], len: i32[b])
+    -> o: f16[b, g, x, e]
+  s[b, g, x, n] = sum[d](q[b, g, x, d] * k[b, g, n, d]) / sqrt(|d|)
+  p: f16[b, g, x, n] = softmax[n](s[b, g, x, n] where n < len[b])
+  o[b, g, x, e] = sum[n](p[b, g, x, n] * v[b, g, n, e])
+"""
+TEXTS: dict[str, tuple[str, dict[str, int]]] = {
+    "causal": (CHAINS["causal"], {"d": 128, "e": 128}),
+    "MaxSim": (CHAINS["MaxSim"], {"k": 128}),
+    "RMS norm and product": (CHAINS["RMS norm and product"], {}),
+    "split decode": (DECODE, {"b": 1, "g": 8, "x": 8, "n": 32768, "d": 128, "e": 128}),
+    "convolution": (CONVOLUTIONS["channels last"], {}),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("machine", GPUS)
-def test_texts(machine: str, golden: Callable[[str, str], None]) -> None:
-    for name in ("causal", "MaxSim", "RMS norm and product"):
-        static = {"d": 128, "e": 128, "k": 128}
-        known = sizes_for(CHAINS[name], **static)
-        own = {key: size for key, size in known.items() if key in static}
-        made = tiled(CHAINS[name], machine, own)
-        golden(f"{name.replace(' ', '_')}_{machine}.txt", show(made.program))
+def test_texts(machine: str, name: str, golden: Callable[[str, str], None]) -> None:
+    text, static = TEXTS[name]
+    golden(f"{name.replace(' ', '_')}_{machine}.txt", show(tiled(text, machine, static).program))
+
+
+@pytest.mark.parametrize("machine", GPUS)
+def test_decoding_in_parts_with_lengths(machine: str) -> None:
+    sizes = {"b": 2, "g": 1, "x": 8, "n": 5000, "d": 32, "e": 24}
+    made = tiled(DECODE, machine, sizes)
+    assert len(made.program.kernels) > 1
+    item, extents = program(DECODE), bind(program(DECODE), {}, sizes)
+    arrays = {**drawn(item, sizes), "len": np.array([0, 3333], np.int32)}
+    found = interpret_tile(made.program, arrays, {**extents})["o"]
+    np.testing.assert_allclose(found, interpret(item, arrays, extents)["o"], atol=2e-3)
+    assert (found[0] == 0).all() and (found[1] != 0).any()

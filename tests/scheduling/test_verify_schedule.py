@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tensorc.ir.capacity import pool, sharing
 from tensorc.ir.schedule import (
     Certificate,
     Dependence,
@@ -22,9 +23,7 @@ from tensorc.ir.schedule import (
     UnitOrder,
     Use,
     Value,
-    pool,
     program,
-    sharing,
     span,
     stages,
 )

@@ -1,0 +1,409 @@
+"""Pass: the loop of a level-2 kernel on a product to a loop problem.
+
+Afterwards every statement of the loop is in one operation (see `groups`) or in one for each part of
+its lanes; operations are priced by the product's numbers, and depend on each other as the tiles
+that they read and write say. Nothing else is known of them.
+
+    kernel gemm (level 2), h100  ->  operations A, W, c.0, c.1; rings A, W; values c.0, c.1
+
+A tile that a copy writes is a ring, as is one that threads write into shared memory; a tile in
+registers that another operation reads is a value. A carry is a value updated in place, by the
+operations that hand its storage on (`into`) or by the one that makes its next value; where others
+read that next value in the same iteration, they have a copy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tensorc.ir.bodies import statement_name
+from tensorc.ir.channel import Holds, Window
+from tensorc.ir.schedule import Dependence, LoopProblem, Operation, Ring, Role, Value
+from tensorc.ir.tile import Carry, Kernel, Let, Loop, Statement, Store, Tile
+from tensorc.ir.walk_tile import expressions, reads, statements, tensors_in, tiles
+from tensorc.machine.costs import (
+    MMA,
+    Ledger,
+    computed,
+    copied,
+    handed,
+    multiplied,
+    register_file,
+    shared_memory,
+    told,
+    units,
+)
+from tensorc.machine.instruction import Machine
+from tensorc.machine.product import Product
+from tensorc.passes.scheduling.divide import copies, divide, instruction, multiplies
+from tensorc.passes.scheduling.groups import Group, Instance, Unpipelined, groups, instances
+from tensorc.passes.scheduling.statement_costs import (
+    products,
+    registers,
+    size_in_bytes,
+    work,
+)
+
+BARRIERS = 1024
+"""Bytes of shared memory for barriers and for what alignment loses."""
+_ALIGN = 1024
+_APART = 8  # iterations; more than a schedule has stages
+
+
+@dataclass(frozen=True)
+class LoopText:
+    """A loop problem beside the text it comes from.
+
+    `kernel` has its rows divided; `loop` is its one loop with the statements `before` and `after`.
+    `instances` are the operations by name; `holds`: the tile that lies in each ring and value.
+    """
+
+    problem: LoopProblem
+    kernel: Kernel
+    machine: Machine
+    loop: Loop
+    before: tuple[Statement, ...]
+    after: tuple[Statement, ...]
+    sizes: Mapping[str, int]
+    instances: Mapping[str, Instance]
+    holds: tuple[Holds, ...]
+
+
+def extract(kernel: Kernel, machine: Machine, product: Product) -> LoopText:
+    """The loop problem of `kernel` on `product`, whose architecture is that of `machine`.
+
+    Raises Unpipelined if the kernel has no loop or several, or if statements of it cannot be told
+    apart as operations; the message is a sentence.
+    """
+    kernel = divide(kernel, machine)
+    before, loop, after = _split(kernel)
+    ledger, sizes = Ledger(product), lanes_of(kernel)
+    named = dict(_named(groups(loop.body, machine, ledger, sizes)))
+    found = {i.name: i for name, group in named.items() for i in instances(group, name, sizes)}
+    work_ = _Extraction(kernel, loop, machine, ledger, sizes, found)
+    problem = work_.problem(product, before, after)
+    return LoopText(
+        problem, kernel, machine, loop, before, after, sizes, found, tuple(work_.holds(problem))
+    )
+
+
+def lanes_of(kernel: Kernel) -> dict[str, int]:
+    """The lanes of every index of a kernel: those of its tiles, of its blocks, else one."""
+    sizes = Counter[str]()
+    for tile in tiles(kernel).values():
+        for axis, size in zip(tile.axes, tile.sizes, strict=True):
+            sizes[axis] = max(sizes[axis], size)
+    for block in kernel.grid:
+        sizes[block.index] = block.size
+    for item in statements(kernel.body):
+        if isinstance(item, Loop):
+            sizes[item.index] = item.block
+    return sizes
+
+
+def _split(
+    kernel: Kernel,
+) -> tuple[tuple[Statement, ...], Loop, tuple[Statement, ...]]:
+    """What stands before the kernel's loop, the loop, and what stands after it."""
+    loops = [k for k, item in enumerate(kernel.body) if isinstance(item, Loop)]
+    if len(loops) != 1:
+        raise Unpipelined(f"kernel {kernel.name} has {len(loops)} loops one after another, not one")
+    at = loops[0]
+    loop = kernel.body[at]
+    assert isinstance(loop, Loop)
+    for carry in loop.carries:
+        if isinstance(carry.start, Tile) or carry.tile.space != "register":
+            raise Unpipelined(f"carry {carry.tile.name} does not start in registers as a constant")
+    return kernel.body[:at], loop, kernel.body[at + 1 :]
+
+
+def _named(found: Iterable[Group]) -> Iterator[tuple[str, Group]]:
+    """A name for each group: of the statement in it that does most, the last of several."""
+    taken = set[str]()
+    for group in found:
+        name = statement_name(_main(group)).rstrip("'")
+        taken.add(name)
+        yield name, group
+
+
+def _main(group: Group) -> Let | Store:
+    """The last statement that reduces, else the first that no other was joined to."""
+    reducing = [i for i in group.statements if isinstance(i, Let) and i.op is not None]
+    return (reducing or list(group.statements))[-1]
+
+
+@dataclass(frozen=True)
+class _Extraction:
+    kernel: Kernel
+    loop: Loop
+    machine: Machine
+    ledger: Ledger
+    sizes: Mapping[str, int]
+    instances: Mapping[str, Instance]
+
+    def problem(
+        self, product: Product, before: tuple[Statement, ...], after: tuple[Statement, ...]
+    ) -> LoopProblem:
+        """The loop problem; `before` and `after` say how much shared memory is left."""
+        operations = {name: self.operation(item) for name, item in self.instances.items()}
+        rings, values = tuple(self.rings()), tuple(self.values())
+        edges = (*self.edges(operations), *self.together(after))
+        taken = BARRIERS + sum(_space(item) for item in statements((*before, *after)))
+        taken -= sum(_space(item) for item in reused(before, after))
+        return LoopProblem(
+            f"{self.kernel.name}.{self.loop.index}", product.name, tuple(operations.values()),
+            edges, units(), roles(self.ledger, self.parts()), rings, values,
+            (shared_memory(self.ledger, taken),), register_file(self.ledger),
+            figures=self.ledger.figures(), origin=f"level 2, kernel {self.kernel.name}",
+        )  # fmt: skip
+
+    def parts(self) -> int:
+        """How many consumers there can be work for; 0 where copies are not started apart."""
+        apart = all(
+            self.machine.instructions[i.by.instruction].name == "tma"
+            for i in statements(self.loop.body)
+            if copies(i, self.machine) and isinstance(i, Let)
+        )
+        return 1 + max((i.part or 0 for i in self.instances.values()), default=0) if apart else 0
+
+    # --- operations -----------------------------------------------------------------------------
+
+    def operation(self, item: Instance) -> Operation:
+        """The operation that an instance is, priced."""
+        first, name = item.group.statements[0], item.name
+        statement = statement_name(_main(item.group))
+        if copies(first, self.machine) and isinstance(first, Let):
+            return copied(self.ledger, name, size_in_bytes(first.tile, item.sizes), statement)
+        if multiplies(first, self.machine) and isinstance(first, Let):
+            kind = instruction(first, self.machine).cost.rate.removeprefix("rate.mma_")
+            macs = products(first, item.sizes)
+            return multiplied(self.ledger, name, macs, item.part, kind=kind, statement=statement)
+        return computed(
+            self.ledger, name, item.part, statement=statement, amounts=self.amounts(item)
+        )
+
+    def amounts(self, item: Instance) -> dict[str, int]:
+        """What threads compute, by rate."""
+        total = Counter[str]()
+        for statement in item.group.statements:
+            if any(isinstance(statement, Store) or tensors_in([e]) for e in expressions(statement)):
+                raise Unpipelined(
+                    f"{statement_name(statement)} reads or stores memory by threads in the loop"
+                )
+            if instruction(statement, self.machine).cost.rate == "rate.shared":
+                assert isinstance(statement, Let)
+                total["shared"] += size_in_bytes(statement.tile, item.sizes)
+            else:
+                total.update(work(statement, item.sizes))
+        return dict(total)
+
+    # --- storage --------------------------------------------------------------------------------
+
+    def writers(self, tile: str) -> list[Instance]:
+        """The instances that define a tile, or parts of it."""
+        return [item for item in self.instances.values() if tile in item.group.tiles]
+
+    def readers(self, tile: str) -> list[Instance]:
+        """The instances that read a tile which they do not make."""
+        return [item for item in self.instances.values() if tile in item.group.reads]
+
+    def rings(self) -> Iterator[Ring]:
+        """Tiles in shared memory that the loop writes."""
+        for item in self.instances.values():
+            for let in item.group.statements:
+                if isinstance(let, Let) and let.tile.space == "shared":
+                    filled = "copy" if copies(let, self.machine) else "threads"
+                    size = size_in_bytes(let.tile, item.sizes)
+                    yield Ring(_part(let.tile.name, item), "shared", size, item.name, filled)
+
+    def values(self) -> Iterator[Value]:
+        """Tiles in registers that another operation reads, and carries."""
+        for item in self.instances.values():
+            for let in item.group.statements:
+                if not isinstance(let, Let) or let.tile.space != "register":
+                    continue
+                count = registers(let.tile, item.sizes)
+                if self.others(let.tile.name, item):
+                    yield Value(_part(let.tile.name, item), item.name, count)
+                for carry in self.loop.carries:
+                    if carry.tile.name + "'" == let.tile.name:
+                        yield Value(_part(carry.tile.name, item), item.name, count, resident=True)
+
+    def others(self, tile: str, item: Instance) -> list[Instance]:
+        """The instances that read a tile as a value: those that do not update it in place."""
+        chain = next((c for c in map(self.chain, self.loop.carries) if tile in c), ())
+        along = {name for name in chain if chain and name != chain[-1]}
+        readers = [r for r in self.readers(tile) if r.meets(item, self.axes(tile))]
+        if tile in along:
+            return []
+        return [r for r in readers if r is not item]
+
+    def axes(self, tile: str) -> tuple[str, ...]:
+        """The axes of a tile of the kernel."""
+        return tiles(self.kernel)[tile].axes
+
+    def chain(self, carry: Carry) -> tuple[str, ...]:
+        """The tiles that one after another take a carry's storage, the carry first, its next value
+        last; only these two if its storage goes elsewhere."""
+        taken = dict[str, str]()
+        for item in statements(self.loop.body):
+            if isinstance(item, Let) and item.into is not None:
+                taken[item.into.name] = item.tile.name
+        found = [carry.tile.name]
+        while found[-1] in taken:
+            found.append(taken[found[-1]])
+        last = carry.tile.name + "'"
+        return tuple(found) if found[-1] == last else (carry.tile.name, last)
+
+    # --- dependences ----------------------------------------------------------------------------
+
+    def edges(self, operations: Mapping[str, Operation]) -> Iterator[Dependence]:
+        """Who reads what of whom, in one iteration and from one to the next."""
+        chained = {name for carry in self.loop.carries for name in self.chain(carry)[:-1]}
+        for target in self.instances.values():
+            for tile in sorted(target.group.reads - chained):
+                for source in self.writers(tile):
+                    if source is not target and source.meets(target, self.axes(tile)):
+                        yield self.read(tile, operations[source.name], target)
+        for carry in self.loop.carries:
+            yield from self.carried(carry, operations)
+
+    def together(self, after: tuple[Statement, ...]) -> Iterator[Dependence]:
+        """One role makes all the final values that are read together after the loop: edges that
+        may not cross roles, over so many iterations that they order nothing."""
+        wanted = frozenset[str]().union(*map(reads, after))
+        carries = [c.tile.name for c in self.loop.carries if c.tile.name in wanted]
+        firsts = dict[tuple[Window, ...], Instance]()
+        for writer in (item for name in carries for item in self.writers(f"{name}'")):
+            first = firsts.setdefault(writer.windows, writer)
+            if first is not writer:
+                yield Dependence(first.name, writer.name, _APART, 0)
+
+    def read(self, tile: str, source: Operation, target: Instance) -> Dependence:
+        """The target reads a tile of the same iteration."""
+        writer = self.instances[source.name]
+        found, name = tiles(self.kernel)[tile], _part(tile, writer)
+        if found.space == "shared":
+            return Dependence(source.name, target.name, 0, source.latency, name, told(self.ledger))
+        cost = handed(self.ledger, registers(found, writer.sizes))
+        hold = 0 if _in_place(found, target.group) else None
+        return Dependence(source.name, target.name, 0, source.latency, name, cost, hold)
+
+    def carried(self, carry: Carry, operations: Mapping[str, Operation]) -> Iterator[Dependence]:
+        """The round of operations that update a carry in place."""
+        chain = self.chain(carry)
+        for last in self.writers(chain[-1]):
+            round_ = [
+                item
+                for item in self.instances.values()
+                if item.meets(last, carry.tile.axes) and item.group.tiles & set(chain)
+            ]
+            round_.sort(key=lambda i: min(chain.index(t) for t in i.group.tiles if t in chain))
+            self.alone(carry, chain, round_)
+            name = _part(carry.tile.name, last)
+            pairs = zip(round_, (*round_[1:], round_[0]), strict=True)
+            for source, target in pairs:
+                distance = int(source is round_[-1])
+                latency = _chained(operations[source.name], operations[target.name], self.ledger)
+                yield Dependence(source.name, target.name, distance, latency, name)
+
+    def alone(self, carry: Carry, chain: tuple[str, ...], round_: list[Instance]) -> None:
+        """Refuses a carry whose old values somebody else reads."""
+        for tile in chain[:-1]:
+            for reader in self.readers(tile):
+                if reader.meets(round_[-1], carry.tile.axes) and reader not in round_:
+                    raise Unpipelined(
+                        f"{reader.name} reads {tile}, whose registers are updated by "
+                        + ", ".join(item.name for item in round_)
+                    )
+
+    def holds(self, problem: LoopProblem) -> Iterator[Holds]:
+        """The tiles that lie in rings and values; of carries, each version (`a~` and `a`)."""
+        from tensorc.passes.pipelining.channel_links import results
+
+        for ring in problem.rings:
+            yield Holds(ring.name, (_tile(ring.name, self.instances[ring.writer]),))
+        named = {value.name for value in problem.values if not value.resident}
+        for item in self.instances.values():
+            for made in results(problem, item.name):
+                carries = [c for c in self.loop.carries if _part(c.tile.name, item) == made.into]
+                if made.name in named or not carries:
+                    yield Holds(made.name, (_tile(made.name, item),))
+                    continue
+                chain = self.chain(carries[0])
+                last = [tile for tile in chain[1:] if tile in item.group.tiles][-1]
+                yield Holds(made.name, (last,))
+
+
+def _part(tile: str, item: Instance) -> str:
+    """The name of a tile's part that an instance makes."""
+    return tile if item.part is None else f"{tile}.{item.part}"
+
+
+def _tile(name: str, item: Instance) -> str:
+    """The inverse of `_part`."""
+    return name if item.part is None else name.removesuffix(f".{item.part}")
+
+
+def _in_place(tile: Tile, group: Group) -> bool:
+    """Whether what a group makes of a tile can take its registers: element by element."""
+    return all(
+        isinstance(item, Let) and item.op is None and item.tile.axes == tile.axes
+        for item in group.statements
+        if tile.name in reads(item)
+    )
+
+
+def _chained(source: Operation, target: Operation, ledger: Ledger) -> int:
+    """Cycles until the target may update what the source has; one tensor core works in order and
+    forwards its sums."""
+    both = all(use.unit == MMA for item in (source, target) for use in item.uses)
+    if both and source.uses and target.uses and not (source.threads or target.threads):
+        return source.latency - ledger.cycles("cost.mma_drain")
+    return source.latency
+
+
+def _space(item: Statement) -> int:
+    """Shared memory of a tile outside the loop, in bytes."""
+    if not isinstance(item, Let) or item.tile.space != "shared":
+        return 0
+    size = size_in_bytes(item.tile, dict(zip(item.tile.axes, item.tile.sizes, strict=True)))
+    return -(-size // _ALIGN) * _ALIGN
+
+
+def reused(before: Iterable[Statement], after: Iterable[Statement]) -> tuple[Let, ...]:
+    """The tiles after the loop that can lie where an operand of the loop did; see `home`."""
+    free = [item.tile for item in statements(before) if isinstance(item, Let)]
+    found = list[Let]()
+    for item in statements(after):
+        if isinstance(item, Let) and (place := home(item.tile, free)) is not None:
+            free.remove(place)
+            found.append(item)
+    return tuple(found)
+
+
+def home(tile: Tile, free: Iterable[Tile]) -> Tile | None:
+    """A tile of shared memory whose place another can take lane by lane: both have the same sizes,
+    type and layout, and the same first axis."""
+    for other in free:
+        same = (other.space, other.sizes, other.dtype) == (tile.space, tile.sizes, tile.dtype)
+        swizzles = [getattr(item.layout, "swizzle", None) for item in (tile, other)]
+        orders = [
+            tuple(item.axes.index(a) for a in getattr(item.layout, "order", item.axes))
+            for item in (tile, other)
+        ]
+        if tile.space == "shared" and same and tile.axes[:1] == other.axes[:1]:
+            if swizzles[0] == swizzles[1] and orders[0] == orders[1]:
+                return other
+    return None
+
+
+def roles(ledger: Ledger, parts: int) -> tuple[Role, ...]:
+    """One warp for copies and a warp group for each part; one for all where `parts` is 0."""
+    base = ledger.cycles("register.base")
+    if not parts:
+        return (Role("block", 4, base),)
+    consumers = tuple(Role(f"consumer{k}", 4, base) for k in range(parts))
+    return (Role("load", 1, ledger.cycles("register.floor"), variable=True), *consumers)

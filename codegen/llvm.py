@@ -191,7 +191,7 @@ class _Emitter:
         """The value of a `const` integer, which sizes may use."""
         dtype = self.consts[name].dtype
         pointer = self.pointer(Slot("pointer", name))
-        raw = llvm_memory.load(self.b, pointer, dtype, ZERO, False, 1, None, 0)
+        raw = llvm_memory.load(self.b, pointer, dtype, ZERO, 0, 1, None, 0)
         return as_i64(self.b, widened(self.b, raw, dtype))
 
     def data(self, expr: Expr) -> Operand:
@@ -217,7 +217,7 @@ class _Fill(_Emitter):
             loops.append(b.open_loop(None, 1, ZERO, self.sizes.value(size)))
             offset = b.add(offset, b.mul(loops[-1].base, stride))
         value = neutral(b, self.op, value_of(self.tensor.dtype))
-        llvm_memory.store(b, stored.pointer, self.tensor.dtype, offset, True, 1, value, None)
+        llvm_memory.store(b, stored.pointer, self.tensor.dtype, offset, 1, 1, value, None)
         for loop in reversed(loops):
             b.close_loop(loop)
 

@@ -178,8 +178,9 @@ def layouts(program: Program, request: Request) -> dict[str, Strides]:
     names = part_names(program)
     for tensor in memory:
         if tensor.name in names:
-            known = found.pop(tensor.name, (None,) * len(tensor.shape))
-            strides = tuple(0 if stride == 0 else None for stride in known)
+            dense = (*(None,) * (len(tensor.shape) - 1), 1)[: len(tensor.shape)]
+            known = found.pop(tensor.name, dense)
+            strides = tuple(None if stride is None else 2 * stride for stride in known)
             found.update(dict.fromkeys(names[tensor.name], strides))
     return found
 

@@ -154,8 +154,8 @@ def stride_class(array: Array) -> Strides | None:
 
 
 def unit_axis(strides: Strides) -> int | None:
-    """The axis along which elements are neighbours, if one is known."""
-    return next((axis for axis, stride in enumerate(strides) if stride == 1), None)
+    """The axis along which elements are neighbours, or every other one, if one is known."""
+    return next((axis for axis, stride in enumerate(strides) if stride in (1, 2)), None)
 
 
 def empty(shape: tuple[int, ...], dtype: DType) -> Array:

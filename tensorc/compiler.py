@@ -170,9 +170,11 @@ def _lower(state: State, request: Request) -> State:
 
 def layouts(program: Program, request: Request) -> dict[str, Strides]:
     """The strides that a kernel is compiled for: those of the request, and those of the parts of
-    complex arrays, which lie between each other."""
+    complex arrays. On a CPU parts lie between each other; elsewhere they may have been copied."""
     from tensorc.ir.parts import part_names
+    from tensorc.machine.machines import MACHINES
 
+    between = MACHINES[request.target.machine].plain == "vector"
     found = dict(request.strides)
     memory = [item.tensor for item in (*program.parameters, *program.outputs)]
     names = part_names(program)
@@ -180,7 +182,8 @@ def layouts(program: Program, request: Request) -> dict[str, Strides]:
         if tensor.name in names:
             dense = (*(None,) * (len(tensor.shape) - 1), 1)[: len(tensor.shape)]
             known = found.pop(tensor.name, dense)
-            strides = tuple(None if stride is None else 2 * stride for stride in known)
+            steps = known if between else [0 if stride == 0 else None for stride in known]
+            strides = tuple(None if stride is None else 2 * stride for stride in steps)
             found.update(dict.fromkeys(names[tensor.name], strides))
     return found
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
@@ -246,15 +247,21 @@ def _shape(tensor: Tensor, known: Mapping[Symbol, int]) -> tuple[int, ...]:
 
 
 def table_arrays(program: Program) -> dict[str, Array]:
-    """The constant tables as arrays of their storage types."""
+    """The constant tables as arrays of their storage types, a complex one as its two parts."""
     if not program.tables:
         return {}
     from tensorc.ir.constants import fold
+    from tensorc.ir.interpret_tensor import table_values
     from tensorc.ir.rounding import nearest, round_to
 
     arrays: dict[str, Array] = {}
     for table in program.tables:
         dtype = table.tensor.dtype
+        if dtype.complex:
+            whole = table_values(table)
+            re, im = part_names(program)[table.tensor.name]
+            arrays[re], arrays[im] = np.ascontiguousarray(whole.real), whole.imag.copy("C")
+            continue
         values = [nearest(fold(value, {}) or Fraction(0), dtype) for value in table.values]
         arrays[table.tensor.name] = round_to(values, dtype).reshape(_shape(table.tensor, {}))
     return arrays

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from tensorc.codegen.c_sizes import multiplied, sized
-from tensorc.codegen.cuda_expressions import Names
+from tensorc.codegen.cuda_parameters import Names
 from tensorc.errors import Unavailable
 from tensorc.ir import polynomial as p
 from tensorc.ir.dtypes import DType

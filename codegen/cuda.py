@@ -1,38 +1,20 @@
-"""Level 2 to CUDA C++ without tensor cores: one thread per lane, any program, shape and stride.
+"""Level 2 to CUDA C++: one source for a program, one function for each of its kernels.
 
-The blocks of a kernel's vectorised index are the threads of a block, one lane each; a tile without
-that axis is a value that every thread holds. A reduction over lanes goes through shared memory.
-The text calls `scalar.cuh` for what is not C++; the emulator and a GPU compile the same text.
-
-The code decides nothing: which index runs along threads, and how far, is the level-2 text's.
+A kernel whose fragments belong to tensor cores is emitted for warps (`cuda_warps`), any other for
+threads (`cuda_threads`). The text calls the helpers of the headers it includes for what is not C++;
+the emulator and a GPU compile the same text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tensorc.codegen.cuda_expressions import Expressions, Names
-from tensorc.codegen.cuda_functions import C_TYPES, convert, narrowed, rounded, stored_type, widened
-from tensorc.ir.dtypes import DType, value_of
-from tensorc.ir.launch import Entry, Slot, Strides
-from tensorc.ir.node import postorder
-from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
-from tensorc.ir.tensor import Read, Tensor, free_indices, resolved, value_type
-from tensorc.ir.tile import (
-    Block,
-    Carry,
-    Each,
-    Kernel,
-    Let,
-    Loop,
-    Statement,
-    Store,
-    Tile,
-    TileProgram,
-)
-
-SHARED_BYTES = 8  # for each thread, of the scratch of reductions over lanes
+from tensorc.codegen.cuda_threads import Threads
+from tensorc.codegen.cuda_warps import Warps
+from tensorc.ir.launch import Entry, Strides
+from tensorc.ir.placement import Placement
+from tensorc.ir.tile import TileProgram
 
 
 @dataclass(frozen=True)
@@ -41,11 +23,7 @@ class CudaKernel:
 
     entry: Entry
     threads: int
-
-    @property
-    def shared(self) -> int:
-        """Bytes of dynamic shared memory."""
-        return self.threads * SHARED_BYTES
+    shared: int  # bytes of dynamic shared memory
 
 
 @dataclass(frozen=True)
@@ -57,230 +35,24 @@ class CudaModule:
 
 
 def emit(
-    program: TileProgram, static: Mapping[str, int], strides: Mapping[str, Strides]
-) -> CudaModule:
+    program: TileProgram, static: Mapping[str, int], strides: Mapping[str, Strides],
+    placements: Sequence[Placement | None] = (), fast: bool = True,
+) -> CudaModule:  # fmt: skip
     """The whole program as one source. `static`: extents fixed now; `strides`: of tensors that are
-    not row-major, None where they are known only at the call."""
+    not row-major, None where they are known only at the call; `placements`: of each kernel for
+    tensor cores, in order; `fast`: the policy of that name."""
     texts: list[str] = []
     kernels: list[CudaKernel] = []
-    for number, kernel in enumerate(program.kernels):
-        emitter = _Emitter(kernel, number, program, static, strides)
+    placed = (*placements, *[None] * (len(program.kernels) - len(placements)))
+    for number, (kernel, placement) in enumerate(zip(program.kernels, placed, strict=True)):
+        if placement is None:
+            emitter = Threads(kernel, number, program, static, strides)
+        else:
+            emitter = Warps(kernel, number, program, static, strides, placement, fast)
         texts.append(emitter.text())
-        kernels.append(emitter.kernel())
-    head = f"// {program.name}\n" + '#include "device.cuh"\n#include "scalar.cuh"\n'
+        grid = tuple((block.index, block.size) for block in kernel.grid)
+        entry = Entry(emitter.symbol, tuple(emitter.parameters.slots), grid)
+        kernels.append(CudaKernel(entry, emitter.threads, emitter.shared))
+    headers = ["device.cuh", "scalar.cuh"] + (["tile.cuh"] if any(placed) else [])
+    head = f"// {program.name}\n" + "".join(f'#include "{name}"\n' for name in headers)
     return CudaModule("\n".join([head, *texts]), tuple(kernels))
-
-
-class _Emitter:
-    """The state of emitting one kernel."""
-
-    def __init__(
-        self, item: Kernel, number: int, program: TileProgram, static: Mapping[str, int],
-        strides: Mapping[str, Strides],
-    ) -> None:  # fmt: skip
-        self.item, self.symbol = item, f"kernel_{number}"
-        self.static, self.strides = static, strides
-        self.names = Names()
-        self.slots: dict[Slot, str] = {}
-        self.blocks = _blocks(item)
-        self.consts = {one.tensor.name: one.tensor for one in program.parameters if one.const}
-        checks = {(check.read, check.axis): n + 1 for n, check in enumerate(program.checks)}
-        self.e = Expressions(
-            self.names, program.extent_of, static, checks, self.extent, self.stride, self.pointer,
-            lambda: f"(i64*){self.slot(Slot('error', ''))}",
-        )  # fmt: skip
-
-    @property
-    def threads(self) -> int:
-        """Threads of a block: the lanes, or one warp where nothing runs along lanes."""
-        return max([32, *self.blocks.values()])
-
-    def kernel(self) -> CudaKernel:
-        grid = tuple((block.index, block.size) for block in self.item.grid)
-        return CudaKernel(Entry(self.symbol, tuple(self.slots), grid), self.threads)
-
-    def text(self) -> str:
-        body = ["  TC_DYN_SMEM(scratch);", *self.grid(), *self.statements(self.item.body, 1)]
-        params = ", ".join(f"const u64 {name}" for name in self.slots.values())
-        head = f"TC_KERNEL({self.threads}, 1) {self.symbol}({params}) {{"
-        return "\n".join([f"// {self.item.name}", head, *body, "}", ""])
-
-    def slot(self, slot: Slot) -> str:
-        """The parameter that holds 64 bits known at the call."""
-        if slot not in self.slots:
-            self.slots[slot] = self.names.fresh(f"{slot.kind}_{slot.name}".rstrip("_"))
-        return self.slots[slot]
-
-    def extent(self, name: str) -> str:
-        if name in self.static:
-            return f"{self.static[name]}ll"
-        tensor, dot, axis = name.rpartition(".")
-        slot = Slot("size", tensor, int(axis)) if dot else Slot("extent", name)
-        return f"(i64){self.slot(slot)}"
-
-    def pointer(self, tensor: Tensor) -> str:
-        kind = stored_type(tensor.dtype)
-        return f"(({kind}*){self.slot(Slot('pointer', tensor.name))})"
-
-    def stride(self, tensor: Tensor, axis: int) -> str:
-        known = self.strides.get(tensor.name)
-        if known is None:
-            factors = [self.polynomial(size) for size in tensor.shape[axis + 1 :]]
-            return " * ".join(factors) or "1"
-        value = known[axis]
-        slot = Slot("stride", tensor.name, axis)
-        return f"(i64){self.slot(slot)}" if value is None else str(value)
-
-    def polynomial(self, item: Polynomial) -> str:
-        """A size or bound as a C++ expression in parentheses."""
-        terms = [
-            " * ".join([f"{c}ll", *(self.atom(a) for a, power in m for _ in range(power))])
-            for m, c in item.terms
-        ]
-        return f"({' + '.join(terms) or '0'})"
-
-    def atom(self, atom: Symbol | Floor | Bound | Opaque) -> str:
-        match atom:
-            case Symbol(name, "extent"):
-                return self.extent(name)
-            case Symbol(name, "parameter"):
-                tensor = self.consts[name]
-                return f"(i64){widened(f'*{self.pointer(tensor)}', tensor.dtype)}"
-            case Symbol(name, _):
-                return self.e.base[name]
-            case Floor(a, b):
-                return f"tcs_floordiv({self.polynomial(a)}, {self.polynomial(b)})"
-            case Bound(which, args):
-                total = self.polynomial(args[0])
-                for arg in args[1:]:
-                    total = f"tcs_{which}((i64){total}, (i64){self.polynomial(arg)})"
-                return total
-            case Opaque():
-                raise NotImplementedError("bounds that read data are not emitted yet")
-
-    def grid(self) -> Iterator[str]:
-        """The grid's indices from the linear block number; threads past an edge are switched off
-        statement by statement, so that all of them reach every barrier."""
-        if not self.item.grid:
-            return
-        yield "  i64 rest = blockIdx.x;"
-        for block in reversed(self.item.grid[1:]):
-            count = self.count(block)
-            yield from self.bind(block, f"rest % {count}", 1)
-            yield f"  rest /= {count};"
-        yield from self.bind(self.item.grid[0], "rest", 1)
-
-    def count(self, block: Block) -> str:
-        size = self.extent(block.index)
-        return size if block.size == 1 else f"(({size} + {block.size - 1}) / {block.size})"
-
-    def bind(self, block: Block, number: str, depth: int) -> Iterator[str]:
-        name = self.names.fresh(block.index)
-        scale = f" * {block.size}" if block.size > 1 else ""
-        yield f"{'  ' * depth}const i64 {name} = {number}{scale};"
-        self.e.base[block.index] = name
-        if block.size > 1:
-            yield from self.lanes(block.index, name, depth)
-
-    def lanes(self, index: str, base: str, depth: int) -> Iterator[str]:
-        """The thread's own position, and whether it lies inside the index's range."""
-        pad = "  " * depth
-        at, inside = self.names.fresh(index), self.names.fresh(f"in_{index}")
-        yield f"{pad}const i64 {at} = {base} + threadIdx.x;"
-        size, block = self.extent(index), self.blocks[index]
-        limit = f" && threadIdx.x < {block}" if block < self.threads else ""
-        yield f"{pad}const bool {inside} = {at} < {size}{limit};"
-        self.e.position[index], self.e.inside[index] = at, inside
-
-    def statements(self, body: Sequence[Statement], depth: int) -> Iterator[str]:
-        for statement in body:
-            match statement:
-                case Let():
-                    yield from self.let(statement, depth)
-                case Store():
-                    yield from self.store(statement, depth)
-                case Loop():
-                    yield from self.loop(statement, depth)
-                case Each():
-                    raise NotImplementedError("each is not emitted for threads yet")
-
-    def let(self, item: Let, depth: int) -> Iterator[str]:
-        pad, tile = "  " * depth, item.tile
-        kind = value_of(tile.dtype)
-        lane = self.e.lane(free_indices(item.body))
-        text = self.e.value(item.body, kind)
-        reads = any(isinstance(node, Read) for node in postorder([item.body]))
-        if lane is not None and reads and not item.edge:
-            text = f"({self.e.inside[lane]} ? {text} : {C_TYPES[kind]}(0))"
-        if item.op is not None and item.reduced:
-            text = f"tcs_across_{item.op}<{C_TYPES[kind]}>({text}, scratch)"
-        if kind is not tile.dtype:
-            text = rounded(text, kind, tile.dtype)
-        name = self.names.fresh(tile.name)
-        self.e.tiles[tile.name] = name
-        yield f"{pad}const {C_TYPES[kind]} {name} = {text};"
-
-    def store(self, item: Store, depth: int) -> Iterator[str]:
-        pad, tensor = "  " * depth, item.tensor
-        wanted = resolved(value_type(item.value), value_of(tensor.dtype))
-        free = frozenset[str]().union(*(free_indices(s) for s in (item.value, *item.subscripts)))
-        lane = self.e.lane(free)
-        where = self.e.inside[lane] if lane is not None else "threadIdx.x == 0"
-        value = narrowed(self.e.value(item.value, wanted), wanted, tensor.dtype)
-        target = f"{self.pointer(tensor)}[{self.e.offset(tensor, item.subscripts)}]"
-        yield f"{pad}if ({where}) {target} = {value};"
-
-    def loop(self, item: Loop, depth: int) -> Iterator[str]:
-        pad = "  " * depth
-        carried = [self.start(carry) for carry in item.carries]
-        for name, kind, start in carried:
-            yield f"{pad}{kind} {name} = {start};"
-        counter = self.names.fresh(item.index)
-        upper = self.polynomial(item.upper)
-        lower = self.polynomial(item.lower)
-        yield (
-            f"{pad}for (i64 {counter} = {lower}; {counter} < {upper}; {counter} += {item.block}) {{"
-        )
-        hidden = self.e.hidden(item.index)
-        self.e.base[item.index] = counter
-        if item.block > 1:
-            yield from self.lanes(item.index, counter, depth + 1)
-        yield from self.statements(item.body, depth + 1)
-        for carry, (name, _, _) in zip(item.carries, carried, strict=True):
-            yield f"{pad}  {name} = {self.e.tiles[carry.tile.name + chr(39)]};"
-            self.e.tiles[carry.tile.name] = name
-        yield f"{pad}}}"
-        self.e.restore(item.index, hidden)
-
-    def start(self, carry: Carry) -> tuple[str, str, str]:
-        """(variable, its type, its first value)."""
-        kind = value_of(carry.tile.dtype)
-        name = self.names.fresh(carry.tile.name)
-        match carry.start:
-            case Tile(outer, _, _, dtype, _, _):
-                text = convert(self.e.tiles[outer], value_of(dtype), kind)
-            case "lowest":
-                text = f"-{_largest(kind)}"
-            case str(other):
-                raise ValueError(f"unknown start {other!r}")
-            case expr:
-                text = self.e.value(expr, kind)
-        self.e.tiles[carry.tile.name] = name
-        return name, C_TYPES[kind], text
-
-
-def _largest(kind: DType) -> str:
-    return "3.4028235e38f" if kind.bits == 32 else "1.7976931348623157e308"
-
-
-def _blocks(kernel: Kernel) -> dict[str, int]:
-    """Every index that runs along threads, and how many."""
-    found = {block.index: block.size for block in kernel.grid if block.size > 1}
-    waiting: list[Statement] = list(kernel.body)
-    while waiting:
-        statement = waiting.pop()
-        if isinstance(statement, Loop):
-            if statement.block > 1:
-                found[statement.index] = statement.block
-            waiting += statement.body
-    return found

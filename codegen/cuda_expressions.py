@@ -6,13 +6,12 @@ memory where its guard fails.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from tensorc.codegen.cuda_functions import FUNCTIONS, constant, convert, rounded, widened
+from tensorc.codegen.cuda_functions import FAST, FUNCTIONS, constant, convert, rounded, widened
+from tensorc.codegen.cuda_parameters import Parameters
 from tensorc.ir.constants import fold
-from tensorc.ir.dtypes import BOOL, F32, F64, I32, I64, DType, value_of
-from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.dtypes import BOOL, F32, F64, I32, I64, INDEX, DType, value_of
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,
@@ -32,24 +31,15 @@ from tensorc.ir.tensor import (
     resolved,
     value_type,
 )
+from tensorc.ir.tile import TileProgram
 
 
-class Names:
-    """Emitted names: an ASCII identifier becomes `<name>_<n>`, anything else `v<n>`; neither can be
-    a keyword, a macro or a reserved name."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def fresh(self, name: str) -> str:
-        """A new name that resembles `name`."""
-        self._count += 1
-        plain = name.rstrip("'")
-        if re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", plain, re.ASCII) and "__" not in plain:
-            return f"{plain}_{self._count}"
-        return f"v{self._count}"
+def check_numbers(program: TileProgram) -> dict[tuple[Read, int], int]:
+    """The number by which a failed check of a subscript is known."""
+    return {(check.read, check.axis): n + 1 for n, check in enumerate(program.checks)}
 
 
+_PLAIN = {"add": " + ", "sub": " - ", "mul": " * "}
 Hidden = tuple[str | None, str | None, str | None]
 
 
@@ -57,14 +47,12 @@ class Expressions:
     """The text of expressions at the current point; the emitter binds positions and tiles."""
 
     def __init__(
-        self, names: Names, shapes: Mapping[str, Polynomial], static: Mapping[str, int],
-        checks: Mapping[tuple[Read, int], int], extent: Callable[[str], str],
-        stride: Callable[[Tensor, int], str], pointer: Callable[[Tensor], str],
-        error: Callable[[], str],
-    ) -> None:  # fmt: skip
-        self.names, self.shapes, self.static, self.checks = names, shapes, static, checks
-        self.extent, self.stride, self.pointer, self.error = extent, stride, pointer, error
-        self.base: dict[str, str] = {}
+        self, parameters: Parameters, checks: Mapping[tuple[Read, int], int], fast: bool = False
+    ) -> None:
+        self.parameters, self.checks = parameters, checks
+        self.functions = {**FUNCTIONS, **FAST} if fast else FUNCTIONS
+        self.base = parameters.base
+        parameters.opaque = lambda expr: self.value(expr, I64)
         self.position: dict[str, str] = {}  # of indices that run along threads
         self.inside: dict[str, str] = {}
         self.tiles: dict[str, str] = {}
@@ -89,7 +77,7 @@ class Expressions:
 
     def value(self, expr: Expr, wanted: DType) -> str:
         """The value of `expr` as C++ of the value type `wanted`."""
-        known = fold(expr, self.static) if value_type(expr).weak else None
+        known = fold(expr, self.parameters.static) if value_type(expr).weak else None
         if known is not None and not value_type(expr).complex:
             return constant(known, wanted)
         dtype = resolved(value_type(expr), wanted)
@@ -100,9 +88,9 @@ class Expressions:
             case Literal(value, _):
                 return constant(value, dtype)
             case Extent(index):
-                return convert(self.extent(index), I64, dtype)
+                return convert(self.parameters.extent(index), I64, dtype)
             case Position(index):
-                return convert(self.position.get(index, self.base[index]), I64, dtype)
+                return convert(self.position.get(index) or self.base[index], I64, dtype)
             case Value(tile, _, _):
                 return self.tiles[tile]
             case Read():
@@ -113,7 +101,9 @@ class Expressions:
             case Apply(function, args):
                 types = operand_types(expr, dtype)
                 texts = [self.value(a, kind) for a, kind in zip(args, types, strict=True)]
-                made = FUNCTIONS[function.name](texts, types[0])
+                if value_type(expr) is INDEX and function.name in _PLAIN:  # sizes do not wrap
+                    return convert(f"({_PLAIN[function.name].join(texts)})", I64, dtype)
+                made = self.functions[function.name](texts, types[0])
                 own = value_type(expr) if not value_type(expr).weak else dtype
                 return convert(made, own, dtype)
             case Cast(target, arg):
@@ -141,22 +131,30 @@ class Expressions:
     def read(self, read: Read) -> str:
         """The element, widened; a subscript that holds data is compared first."""
         tensor = read.tensor
-        element = f"{self.pointer(tensor)}[{self.offset(tensor, read.subscripts)}]"
+        element = f"{self.parameters.pointer(tensor)}[{self.offset(tensor, read.subscripts)}]"
         value = widened(element, tensor.dtype)
         for axis, subscript in enumerate(read.subscripts):
             number = self.checks.get((read, axis))
             if number is not None:
-                size = self.extent(f"{tensor.name}.{axis}")
+                size = self.parameters.extent(f"{tensor.name}.{axis}")
                 at = self.subscript(subscript)
-                test = f"tcs_inside({at}, {size}, {self.error()}, {number})"
+                test = f"tcs_inside({at}, {size}, {self.parameters.error()}, {number})"
                 value = f"({test} ? {value} : {constant(0, value_of(tensor.dtype))})"
         return value
 
     def offset(self, tensor: Tensor, subscripts: tuple[Expr, ...]) -> str:
-        terms = [
-            f"{self.subscript(subscript)} * {self.stride(tensor, axis)}"
-            for axis, subscript in enumerate(subscripts)
-        ]
+        if tensor.name not in self.parameters.strides and subscripts:
+            total = self.subscript(subscripts[0])
+            for subscript, size in zip(subscripts[1:], tensor.shape[1:], strict=True):
+                outer = f"({total})" if " " in total else total
+                inner = self.subscript(subscript)
+                total = f"{outer} * {self.parameters.polynomial(size)} + {inner}"
+            return total
+        terms: list[str] = []
+        for axis, subscript in enumerate(subscripts):
+            stride = self.parameters.stride(tensor, axis)
+            place = self.subscript(subscript)
+            terms.append(place if stride == "1" else f"{place} * {stride}")
         return " + ".join(terms) or "0"
 
     def subscript(self, subscript: Expr) -> str:

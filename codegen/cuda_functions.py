@@ -113,6 +113,32 @@ FUNCTIONS: dict[str, Emitter] = {
 }  # fmt: skip
 
 
+# What the policy `fast` computes by the hardware's own approximations, in f32.
+def _approximate(name: str, exact: str) -> Emitter:
+    """The hardware's own approximation in f32, the exact function elsewhere."""
+    return lambda args, dtype: (
+        f"{name}({', '.join(args)})" if dtype is F32 else FUNCTIONS[exact](args, dtype)
+    )
+
+
+FAST: dict[str, Emitter] = {
+    "exp2": _approximate("tc_ex2", "exp2"),
+    "div": _approximate("tcs_divide", "div"),
+}
+
+
+def bare(text: str) -> str:
+    """A text without parentheses around all of it."""
+    if not text.startswith("(") or not text.endswith(")"):
+        return text
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[1:-1] if place == len(text) - 1 else text
+    return text
+
+
 def constant(value: Fraction | int | str, dtype: DType) -> str:
     """A constant rounded once to a value type, spelled so that no bit is lost."""
     if dtype is BOOL:

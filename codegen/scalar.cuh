@@ -45,14 +45,6 @@ TCS_INTEGER(u64)
   TC_DEV T tcs_signed(T x, T like) {                                                      \
     return TO((FROM(x) & ~SIGN) | (FROM(like) & SIGN));                                   \
   }                                                                                       \
-  TC_DEV T tcs_max(T x, T y) {                                                            \
-    if (x != x || y != y) return x + y;                                                   \
-    return x == y ? (tcs_negative(x) ? y : x) : (x < y ? y : x);                          \
-  }                                                                                       \
-  TC_DEV T tcs_min(T x, T y) {                                                            \
-    if (x != x || y != y) return x + y;                                                   \
-    return x == y ? (tcs_negative(x) ? x : y) : (y < x ? y : x);                          \
-  }                                                                                       \
   TC_DEV T tcs_mod(T x, T y) {                                                            \
     T rest = fmod##S(x, y);                                                               \
     if (rest == 0) return tcs_signed(rest, y);                                            \
@@ -127,6 +119,37 @@ TC_DEV double tcs_double(u64 x) { return __longlong_as_double((i64)x); }
 #endif
 TCS_FLOAT(float, f, u32, 0x80000000u, 23, 127, tc_f32_bits, tc_bits_f32)
 TCS_FLOAT(double, , u64, 0x8000000000000000ull, 52, 1023, tcs_bits, tcs_double)
+#define TCS_EXTREMA(T)                                             \
+  TC_DEV T tcs_max(T x, T y) {                                     \
+    if (x != x || y != y) return x + y;                            \
+    return x == y ? (tcs_negative(x) ? y : x) : (x < y ? y : x);   \
+  }                                                                \
+  TC_DEV T tcs_min(T x, T y) {                                     \
+    if (x != x || y != y) return x + y;                            \
+    return x == y ? (tcs_negative(x) ? x : y) : (y < x ? y : x);   \
+  }
+TCS_EXTREMA(double)
+#ifdef TC_EMULATOR
+TCS_EXTREMA(float)
+TC_DEV float tcs_divide(float x, float y) { return x / y; }
+#else  // one instruction with the same meaning: NaN where an operand is, -0 below 0
+TC_DEV float tcs_max(float x, float y) {
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+TC_DEV float tcs_min(float x, float y) {
+  float z;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+// a quotient within 2 units in the last place, over the whole range
+TC_DEV float tcs_divide(float x, float y) {
+  float z;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+#endif
 
 // f64 to f32 rounded to odd, so that a second rounding to 16 or 8 bits is a direct one
 TC_DEV float tcs_odd(double x) {

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from tensorc.ir.dtypes import INTEGER, REAL
-from tensorc.ir.functions import FUNCTIONS
-from tensorc.ir.tensor import Apply, Expr, Literal, Select
+from tensorc.ir.tensor import Expr, Literal, Select
+from tensorc.passes.complex_zero import add, call, div, is_zero, mul, neg, sub
 
 Pair = tuple[Expr, Expr]  # real and imaginary part
 Formula = Callable[[Pair, Pair], Pair]  # of one argument: given twice
@@ -19,11 +19,6 @@ Formula = Callable[[Pair, Pair], Pair]  # of one argument: given twice
 def literal(value: int) -> Expr:
     """A whole number."""
     return Literal(Fraction(value), INTEGER)
-
-
-def call(name: str, *args: Expr) -> Expr:
-    """A function of the language's table."""
-    return Apply(FUNCTIONS[name], args)
 
 
 def both(function: Callable[[Expr, Expr], Expr], a: Pair, b: Pair) -> Pair:
@@ -37,13 +32,15 @@ _PI = Literal("pi", REAL)
 
 
 def _mul(a: Pair, b: Pair) -> Pair:
-    re = call("sub", call("mul", a[0], b[0]), call("mul", a[1], b[1]))
-    return re, call("add", call("mul", a[0], b[1]), call("mul", a[1], b[0]))
+    re = sub(mul(a[0], b[0]), mul(a[1], b[1]))
+    return re, add(mul(a[0], b[1]), mul(a[1], b[0]))
 
 
 def _div(a: Pair, b: Pair) -> Pair:
     """Smith's method: with r the ratio of the divisor's parts, the smaller over the larger."""
     (ar, ai), (br, bi) = a, b
+    if is_zero(bi):  # r is 0
+        return div(add(ar, mul(ai, bi)), br), div(sub(ai, mul(ar, bi)), br)
     wide = call("ge", call("abs", br), call("abs", bi))
     large, small = Select(wide, br, bi), Select(wide, bi, br)
     nothing = call("eq", large, literal(0))
@@ -58,6 +55,8 @@ def _div(a: Pair, b: Pair) -> Pair:
 
 def modulus(a: Pair) -> Expr:
     """|a| = m sqrt(1 + (n / m)^2), m and n the larger and the smaller part; infinite if one is."""
+    if is_zero(a[1]):
+        return call("abs", a[0])
     re, im = call("abs", a[0]), call("abs", a[1])
     m, n = call("max", re, im), call("min", re, im)
     ratio = call("div", n, Select(call("eq", m, literal(0)), literal(1), m))
@@ -68,7 +67,11 @@ def modulus(a: Pair) -> Expr:
 
 def _exp(a: Pair, _: Pair) -> Pair:
     """e^re (cos im + i sin im); without an imaginary part, none in the result."""
+    if is_zero(a[0]):
+        return call("cos", a[1]), call("sin", a[1])
     size = call("exp", a[0])
+    if is_zero(a[1]):
+        return size, a[1]
     none = call("eq", a[1], literal(0))
     re = Select(none, size, call("mul", size, call("cos", a[1])))
     return re, Select(none, a[1], call("mul", size, call("sin", a[1])))
@@ -98,12 +101,16 @@ def _hyperbolic(b: Expr) -> tuple[Expr, Expr]:
 
 def _sin(a: Pair, _: Pair) -> Pair:
     """sin re cosh im + i cos re sinh im."""
+    if is_zero(a[1]):
+        return call("sin", a[0]), a[1]
     cosh, sinh = _hyperbolic(a[1])
     return call("mul", call("sin", a[0]), cosh), call("mul", call("cos", a[0]), sinh)
 
 
 def _cos(a: Pair, _: Pair) -> Pair:
     """cos re cosh im - i sin re sinh im."""
+    if is_zero(a[1]):
+        return call("cos", a[0]), a[1]
     cosh, sinh = _hyperbolic(a[1])
     return call("mul", call("cos", a[0]), cosh), call("neg", call("mul", call("sin", a[0]), sinh))
 
@@ -168,10 +175,10 @@ def _coefficient(k: int) -> Expr:
 
 
 FORMULAS: Mapping[str, Formula] = {
-    "add": lambda a, b: both(lambda x, y: call("add", x, y), a, b),
-    "sub": lambda a, b: both(lambda x, y: call("sub", x, y), a, b),
-    "neg": lambda a, _: (call("neg", a[0]), call("neg", a[1])),
-    "conj": lambda a, _: (a[0], call("neg", a[1])),
+    "add": lambda a, b: both(add, a, b),
+    "sub": lambda a, b: both(sub, a, b),
+    "neg": lambda a, _: both(lambda x, _: neg(x), a, a),
+    "conj": lambda a, _: (a[0], neg(a[1])),
     "mul": _mul,
     "div": _div,
     "abs": lambda a, _: (modulus(a), literal(0)),

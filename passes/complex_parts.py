@@ -38,9 +38,9 @@ from tensorc.ir.tensor import (
     Tensor,
     value_type,
 )
-from tensorc.passes.complex_functions import FORMULAS, Pair, both, call
+from tensorc.passes.complex_functions import FORMULAS, Pair, both
+from tensorc.passes.complex_zero import ZERO, call
 
-ZERO = Literal(Fraction(0), REAL)
 MOST_POWER = 8
 
 

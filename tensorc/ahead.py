@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorc.compiler import Request, layouts, run_passes, show
+from tensorc.compiler import Request, layouts, run_passes
 from tensorc.ir.tensor import Program
+from tensorc.observe import show
 
 
 def files(program: Program, request: Request, name: str, arch: str) -> dict[str, bytes]:

@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "run": "Run an operator on .npy files or random data.",
     "check": "Check types, ranges and size conditions of a file.",
     "explain": "Explain an error code, or why a program's kernels are as they are.",
+    "report": "Write a page about an operator: levels, schedule, timeline, source.",
     "cache": "Look at the kernels kept on disk, check or remove them.",
     "doctor": "Say what works on this machine and what installs the rest.",
     "fuzz": "Search for bugs in the compiler with generated programs.",

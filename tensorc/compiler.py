@@ -7,11 +7,8 @@ runs; what it finds is a bug of ours and raises BrokenInvariant with the IR.
 from __future__ import annotations
 
 import logging
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tensorc.errors import BrokenInvariant
@@ -20,6 +17,7 @@ from tensorc.ir.launch import Launch, Strides
 from tensorc.ir.node import compact
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
+from tensorc.observe import State, observe, observed, show, verify
 from tensorc.runtime.compiled import Compiled
 from tensorc.runtime.cpu import CpuKernel
 from tensorc.runtime.keys import kernel_key
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     State = Program | TileProgram
 
 _LOG = logging.getLogger("tensorc")
-REWRITE = False  # whether programs pass through the algebra unless a request says otherwise
+REWRITE = True  # whether programs pass through the algebra unless a request says otherwise
 SECONDS = 10.0  # after which a solver is killed; its pass then leaves the program as it is
 WORTH = 0.95  # of the cost as written: what is saved has to be more than guesses of costs are wrong
 
@@ -44,12 +42,14 @@ WORTH = 0.95  # of the cost as written: what is saved has to be more than guesse
 @dataclass(frozen=True)
 class Target:
     """What is compiled for: the machine file, lanes of 32 bits in one of its vectors, and the
-    register tile in which rows share what they read: `vectors` side by side in `rows` rows."""
+    register tile in which rows share what they read: `vectors` side by side in `rows` rows.
+    `product`: a GPU on whose tensor cores products are done ("": on none)."""
 
     machine: str
     lanes: int
     vectors: int = 1
     rows: int = 1
+    product: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,13 @@ def _lower(state: State, request: Request) -> State:
     units = {name: unit_axis(strides) for name, strides in layouts}
     target, ordered = request.target, request.policy == "strict"
     widths = Widths(target.lanes, target.vectors, target.rows)
+    if target.product and not ordered:
+        from tensorc.machine.product import load_product
+        from tensorc.passes.tiling.tile_placed import tile_placed
+
+        product = load_product(target.product)
+        made = tile_placed(state, target.machine, widths, units, request.static, product)
+        return made.program
     return lower(state, widths, units, target.machine, request.static, ordered)
 
 
@@ -212,7 +219,7 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
 
     state: State = program if request.checks else replace(program, checks=())
     request = replace(request, strides=layouts(program, request))
-    _observe(0, "source", state)
+    observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
         before, (state, killed) = state, _done(step, state, request)
         undecided = ""
@@ -220,7 +227,7 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
             undecided = step.check(before, state, request)
         if steps is not None:
             steps.append(_step(step, before, state, killed, undecided))
-        _observe(number, step.name, state)
+        observe(number, step.name, state)
         if faults := verify(state):
             raise BrokenInvariant(
                 f"after {step.name}:\n" + "\n".join(faults) + f"\n\n{show(state)}\n"
@@ -245,6 +252,15 @@ def _done(step: Pass, state: State, request: Request) -> tuple[State, str]:
         return state, str(failed)
 
 
+def lowered_form(program: Program, request: Request) -> Program:
+    """The level-1 program that is lowered to tiles: the source after every pass before that."""
+    state: State = program
+    for step in PIPELINE[:-1]:
+        state = step.run(state, request)
+    assert isinstance(state, Program)
+    return state
+
+
 def _step(done: Pass, before: State, after: State, killed: str, undecided: str) -> Step:
     from tensorc.explain.subject import Step
 
@@ -260,48 +276,6 @@ def explained(program: Program, request: Request) -> Report:
     machine, strides = request.target.machine, layouts(program, request)
     sizes, numerics = request.static, (request.policy, request.deterministic)
     return report(Subject(program, tuple(steps), machine, sizes, strides, *numerics))
-
-
-def verify(state: State) -> Sequence[str]:
-    """The faults that the level's verifier finds."""
-    if isinstance(state, Program):
-        from tensorc.ir.verify_tensor import verify as verify_tensor
-
-        # Conditions and checks speak of accesses as the user wrote them; passes rewrite those.
-        return verify_tensor(state, accesses=False)
-    from tensorc.ir.verify_tile import verify as verify_tile
-    from tensorc.machine.verify_uses import verify as verify_uses
-
-    return [*verify_tile(state), *verify_uses(state)]
-
-
-def show(state: State) -> str:
-    """The IR as text."""
-    if isinstance(state, Program):
-        from tensorc.ir.print_tensor import show_program
-
-        return show_program(state)
-    from tensorc.ir.print_tile import show as show_tile
-
-    return show_tile(state)
-
-
-def _observe(number: int, name: str, state: State) -> None:
-    wanted = os.environ.get("TENSORC_PRINT", "").split(",")
-    if name in wanted or "all" in wanted:
-        print(f"--- {name}\n{show(state)}", file=sys.stderr)
-    if folder := os.environ.get("TENSORC_DUMP"):
-        write_text(Path(folder) / f"{number:02d}-{name}.txt", show(state))
-    if name == os.environ.get("TENSORC_STOP_AFTER"):
-        raise SystemExit(0)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing: a temporary beside it, then one rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    part.write_text(text)
-    part.replace(path)
 
 
 def cpu_target() -> Target:
@@ -322,7 +296,7 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
 
     levels = _Levels(program, request)
     key = _key(program, request)
-    found = None if _observed() else cache.load(key)
+    found = None if observed() else cache.load(key)
     if found is not None and (request.verify == "off" or _verdict(found).reaches("cheap")):
         return _loaded(found, levels)
     launch, code = levels.launch(), levels.code()
@@ -365,11 +339,6 @@ def _key(program: Program, request: Request) -> dict[str, Json]:
         **{name: value for name, value in vars(request).items() if name not in _APART},
     }
     return kernel_key(program, request.static, request.strides, options, cpu)
-
-
-def _observed() -> bool:
-    """Whether somebody wants to see the passes at work."""
-    return any(os.environ.get(f"TENSORC_{name}") for name in ("DUMP", "PRINT", "STOP_AFTER"))
 
 
 _VERDICT = "verdict"  # its place in what is stored

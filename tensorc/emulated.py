@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.errors import Unavailable
+from tensorc.ir.launch import Strides
 from tensorc.ir.tensor import Program, Tensor
 from tensorc.ir.tile import TileProgram
 
@@ -30,6 +31,12 @@ THREADS = 128  # lanes of a block
 # The architectures whose kernels can be emitted, by the machine file that describes them.
 MACHINES = {
     "sm_80": "sm_80", "sm_86": "sm_80", "sm_89": "sm_89", "sm_90a": "sm_90a", "sm_120": "sm_89",
+}  # fmt: skip
+# The product of each machine file whose memory and registers kernels are placed in.
+PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}
+# On which of them products are done by tensor cores, and on whose.
+TENSOR_CORES = {
+    "sm_80": "a100", "sm_86": "rtx4090", "sm_89": "rtx4090", "sm_120": "rtx4090",
 }  # fmt: skip
 _EMULATORS: dict[str, Emulator] = {}
 _MODULES: dict[tuple[str, str], Any] = {}
@@ -53,7 +60,7 @@ class CudaLevels:
     @property
     def tile(self) -> str:
         """The level-2 text."""
-        from tensorc.compiler import show
+        from tensorc.observe import show
 
         return show(self.tiles)
 
@@ -81,7 +88,11 @@ def request(
 
     if arch not in (*CPU, *MACHINES):
         raise Unavailable(f"arch={arch!r}: there are {', '.join((*CPU, *MACHINES))}")
-    target = cpu_target() if arch in CPU else Target(MACHINES[arch], THREADS)
+    target = (
+        cpu_target()
+        if arch in CPU
+        else Target(MACHINES[arch], THREADS, product=TENSOR_CORES.get(arch, ""))
+    )
     fixed = dict[str, int]() if deterministic else static
     expected = dict[str, int]() if deterministic else dict(hints or {})
     return Request(
@@ -91,11 +102,24 @@ def request(
 
 def levels(program: Program, wanted: Request) -> CudaLevels:
     """Lower and emit, verified after every pass."""
-    from tensorc.codegen.cuda import emit
     from tensorc.compiler import layouts, run_passes
 
     tiles, strides = run_passes(program, wanted), layouts(program, wanted)
-    return CudaLevels(program, wanted, tiles, emit(tiles, wanted.static, strides))
+    return CudaLevels(program, wanted, tiles, of_tiles(tiles, wanted, strides))
+
+
+def of_tiles(
+    tiles: TileProgram, wanted: Request, strides: Mapping[str, Strides]
+) -> CudaModule:  # fmt: skip
+    """The CUDA C++ of a level 2, with kernels for tensor cores placed on the warps of a product
+    of their architecture. `strides`: of tensors that are not row-major."""
+    from tensorc.codegen.cuda import emit
+    from tensorc.machine.product import load_product
+    from tensorc.passes.scheduling.place_warps import place_warps
+
+    product = load_product(wanted.target.product or PRODUCTS[tiles.machine])
+    placements = [place_warps(kernel, product) for kernel in tiles.kernels]
+    return emit(tiles, wanted.static, strides, placements, wanted.policy == "fast")
 
 
 def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:

@@ -199,7 +199,8 @@ class Op:
         """The names, which are indices of the program."""
         for name in names:
             if name not in self.program.extent_of:
-                raise ValueError(f"{option}: {self.name} has no index {name}")
+                has = ", ".join(self.program.extent_of)
+                raise ValueError(f"{option}: {self.name} has no index {name}; it has {has}")
         return tuple(names)
 
     def _extents(self, option: str, given: object) -> dict[str, int]:
@@ -240,7 +241,9 @@ class Op:
 def _known_option(name: str, value: object) -> None:
     if name not in OPTIONS:
         *most, last = OPTIONS
-        raise TypeError(f"{name} is no option; there are {', '.join(most)} and {last}")
+        near = get_close_matches(name, OPTIONS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(most)} and {last}"
+        raise TypeError(f"{name} is no option; {hint}")
     values = {"policy": ("fast", "strict"), "check": ("all", "data-off"),
               "verify": ("off", "cheap", "full")}.get(name)  # fmt: skip
     if values is not None and value not in values:

@@ -7,6 +7,7 @@ interpreter rounding where the contract does.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant, Unavailable
 from tensorc.ir.accept import Outcome, Verdict
+from tensorc.ir.tensor import Program
 from tensorc.prepare import Prepared
 from tensorc.runtime.verdict import Verified
 
@@ -22,7 +24,12 @@ Array = npt.NDArray[Any]
 
 
 def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
-    """A verdict for every output of a run that was prepared by `prepare.prepare`."""
+    """A verdict for every output of a run that was prepared by `prepare.prepare`.
+
+    Rewriting moves rounding points, so the bound is the larger of those of the program as written
+    and as rewritten at these sizes. Where the meaning of the source is not finite, a rewritten
+    form may be (`tanh` of another infinity), and then says what is right.
+    """
     from tensorc.ir.accept import accept
     from tensorc.ir.bound_tensor import bound_tensor
     from tensorc.ir.interpret_tensor import interpret
@@ -30,11 +37,19 @@ def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict
     program, arrays, extents = prepared.program, prepared.arrays, prepared.extents
     want = interpret(program, arrays, extents, extended=True)
     twin = interpret(program, arrays, extents, rounded=True)
-    limits = bound_tensor(program, arrays, extents)
+    limits = {name: item.error for name, item in bound_tensor(program, arrays, extents).items()}
+    form = _rewritten(prepared)
+    if form is not None:
+        sizes = _sizes(form, extents)
+        other = interpret(form, arrays, sizes, extended=True)
+        bounds = bound_tensor(form, arrays, sizes)
+        for name in want:
+            limits[name] = np.maximum(limits[name], bounds[name].error)
+            want[name] = np.where(np.isfinite(want[name]), want[name], other[name])
     return {
         item.tensor.name: accept(
             outputs[item.tensor.name], want[item.tensor.name], twin[item.tensor.name],
-            limits[item.tensor.name].error, item.tensor.dtype, strict=prepared.policy == "strict",
+            limits[item.tensor.name], item.tensor.dtype, strict=prepared.policy == "strict",
         )
         for item in program.outputs
     }  # fmt: skip
@@ -90,6 +105,29 @@ def _kept(call: Prepared) -> Path:
     for name, array in call.arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
     return folder
+
+
+def _rewritten(prepared: Prepared) -> Program | None:
+    """What the algebra makes of the program at these sizes, if that is another one with the same
+    outputs (those of complex numbers become pairs)."""
+    from tensorc.compiler import Request, cpu_target, lowered_form
+
+    program = prepared.program
+    request = Request(cpu_target(), prepared.extents, policy=prepared.policy)
+    plain, form = (
+        lowered_form(program, replace(request, rewrite=asked)) for asked in (False, request.rewrite)
+    )
+    same = form.equations == plain.equations or form.outputs != program.outputs
+    return None if same else form
+
+
+def _sizes(program: Program, extents: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of all indices of a rewritten program."""
+    from tensorc.ir.polynomial import Symbol, evaluate
+
+    kinds = ("extent", "parameter")
+    known = {Symbol(name, kind): size for name, size in extents.items() for kind in kinds}
+    return {**{name: evaluate(size, known) for name, size in program.extents}, **extents}
 
 
 def worst(verdicts: Mapping[str, Verdict]) -> Outcome:

@@ -125,8 +125,10 @@ def test_notebooks_show_the_program_escaped() -> None:
 
 
 def test_wrong_options_and_sizes_are_named() -> None:
-    with pytest.raises(TypeError, match="polcy is no option; there are policy, arch, special"):
+    with pytest.raises(TypeError, match="polcy is no option; did you mean policy?"):
         twice.on("cpu", polcy="strict")
+    with pytest.raises(TypeError, match="speed is no option; there are policy, arch, special"):
+        twice.on("cpu", speed=9)
     with pytest.raises(ValueError, match="policy='slow': there are fast and strict"):
         twice.on("cpu", policy="slow")
     with pytest.raises(ValueError, match="policy='slow'"):

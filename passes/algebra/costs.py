@@ -18,6 +18,7 @@ FUNCTION = {
 OTHER = 8  # a function that the table lacks
 STORED = 2  # an element of a reduction's result, written and read again
 LOOP = 64  # a reduction, whatever its size
+MASKED = 1  # a step of a sum under a condition on data, which no tile and no instruction skips
 UNSTABLE = 40  # an exponential whose argument is not known to be at most 0
 
 
@@ -27,7 +28,11 @@ def elementwise(names: Names, operations: int, sizes: Mapping[str, int]) -> int:
 
 
 def contraction(
-    factors: Sequence[Names], kept: Names, indices: Names, where: Names, sizes: Mapping[str, int]
+    factors: Sequence[Names],
+    kept: Names,
+    indices: Names,
+    where: Names,
+    sizes: Mapping[str, int],
 ) -> int:
     """The sum of a product over `indices` into `kept`, contracted in the best order. What a
     condition depends on, `where`, stays until the last step."""

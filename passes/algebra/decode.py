@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from tensorc.ir import constants
 from tensorc.ir.dtypes import BOOL, BY_NAME, F32, F64, REAL, settled
 from tensorc.ir.functions import ANY, FUNCTIONS, MAX, MIN, SUM
 from tensorc.ir.node import Node, children, postorder
@@ -192,13 +193,18 @@ class _Decoder:
         indices = tuple(sorted(self.free(term), key=order.index))
         dtype = BY_NAME[term.dtype] if isinstance(term, Rounded) else self.encoded.dtype
         shape = tuple(self.extents[index] for index in indices)
-        self.cuts[term] = _Body(Tensor(self.fresh(), dtype, shape), indices, term, None)
+        self.cuts[term] = _Body(Tensor(self.name(term), dtype, shape), indices, term, None)
         return True
 
     def free(self, term: Term) -> frozenset[str]:
         return t.free(term, self.free_of)
 
-    def fresh(self) -> str:
+    def name(self, term: Term) -> str:
+        """The program's name for a term, if it has one that is free; else a new one."""
+        known = self.encoded.names.get(term)
+        if known is not None and known not in self.taken:
+            self.taken.add(known)
+            return known
         number = 1
         while f"t{number}" in self.taken:
             number += 1
@@ -231,6 +237,19 @@ class _Decoder:
         """An exact constant in the program's type; anything else as it is."""
         return Cast(self.encoded.dtype, expr) if value_type(expr).weak else expr
 
+    def together(self, items: list[Expr]) -> list[Expr]:
+        """Operands of which one has the program's type: constants alone would be folded by the laws
+        of constants. Rather one that the type holds exactly."""
+        if not items or not all(value_type(item).weak for item in items):
+            return items
+        first = next((n for n, item in enumerate(items) if self.holds(item)), 0)
+        return [self.strong(item) if n == first else item for n, item in enumerate(items)]
+
+    def holds(self, constant: Expr) -> bool:
+        """Whether the program's type has the value of a constant."""
+        value = constants.fold(constant, {})
+        return value is not None and value == constants.cast(value, self.encoded.dtype, True)
+
     def expr(self, term: Term, top: Term | None) -> Expr:
         """A term as an expression; what has a name, other than `top`, is read."""
         if term in self.cuts and term is not top:
@@ -258,7 +277,7 @@ class _Decoder:
             case Call(name, args):
                 return self.called(name, [self.expr(arg, None) for arg in args])
             case Choice(condition, yes, no):
-                sides = [self.strong(self.expr(arg, None)) for arg in (yes, no)]
+                sides = self.together([self.expr(arg, None) for arg in (yes, no)])
                 return Select(self.expr(condition, None), *sides)
             case Rounded():
                 raise ValueError("a rounding without a name")
@@ -278,7 +297,7 @@ class _Decoder:
         if name == "shift":
             highest = Fraction(LARGEST[F64 if self.encoded.dtype is F64 else F32])
             return call("max", args[0], Literal(-highest, REAL))
-        return Apply(FUNCTIONS[name], tuple(args))
+        return Apply(FUNCTIONS[name], tuple(self.together(args)))
 
     def product(self, factor: Fraction, args: Sequence[Term]) -> Expr:
         """Data times one exact constant, over what is divided by."""
@@ -308,6 +327,8 @@ class _Decoder:
                 minus.append(self.expr(mul(arg.args, -arg.factor), None))
             else:
                 plus.append(self.expr(arg, None))
+        items = self.together([*plus, *minus])
+        plus, minus = items[: len(plus)], items[len(plus) :]
         if not plus:
             return call("neg", _joined("add", minus))
         value = _joined("add", plus)
@@ -373,7 +394,7 @@ class _Decoder:
 
 def _constant(factor: Fraction, above: list[Expr], below: list[Expr], data: bool) -> Expr | None:
     """factor * above / below as one exact expression; None for 1, if there is data to stand."""
-    if not above and not below and factor.denominator in _SHORT:
+    if not above and not below and _is_short(factor):
         return None if factor == 1 and data else _number(factor)
     top = [*above]
     if abs(factor.numerator) != 1 or not top and (not data or below):
@@ -384,7 +405,9 @@ def _constant(factor: Fraction, above: list[Expr], below: list[Expr], data: bool
     return _signed(_joined("mul", top), bottom, factor < 0)
 
 
-_SHORT = frozenset(2**n for n in range(11))  # denominators of numbers with a short decimal form
+def _is_short(value: Fraction) -> bool:
+    """Whether a number has at most 12 digits behind the point."""
+    return 10**12 % value.denominator == 0
 
 
 def _number(value: Fraction) -> Literal | Apply:

@@ -38,6 +38,7 @@ LANGUAGE = """
 
 (ruleset analysis)
 (ruleset rules)
+(ruleset pairs)
 """
 
 # What every term has, whatever the rules: members of products and sums, free indices, signs.

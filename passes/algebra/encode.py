@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tensorc.ir import constants
-from tensorc.ir.dtypes import F32, F64, INTEGER, DType
+from tensorc.ir.dtypes import F32, F64, DType
 from tensorc.ir.functions import ANY, MAX, MIN, SUM
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Polynomial
@@ -68,7 +68,7 @@ class Encoded:
     """A program's equations as terms, with what the leaves are. `kept`: equations that stand as
     they are; `extents`: those of indices, gathered ones included; `reads`: forms that reads took;
     `gathers`: the reads that a gathered row stands for, by index name; `permuted`: those of which
-    every row is picked once."""
+    every row is picked once; `names`: of terms that the program names."""
 
     program: Program
     dtype: DType
@@ -82,6 +82,7 @@ class Encoded:
     gathers: dict[str, list[tuple[Read, int]]] = field(
         default_factory=dict[str, list[tuple[Read, int]]]
     )
+    names: dict[Term, str] = field(default_factory=dict[Term, str])
 
     def free(self) -> dict[str, frozenset[str]]:
         """The free indices of all leaves, extents that rules bring in among them."""
@@ -102,8 +103,11 @@ def encode(program: Program, sizes: Mapping[str, int], behind_guards: bool = Fal
     range, where terms are only compared. Unsuitable: leave the program alone."""
     kept: set[str] = set()
     while True:
-        made = _Encoder(program, sizes, kept, behind_guards).encoded()
+        encoder = _Encoder(program, sizes, kept, behind_guards)
+        made = encoder.encoded()
         still = _names_in_leaves(made) - {item.tensor.name for item, _ in made.roots}
+        if not behind_guards:  # under other names it would be another term, computed twice
+            still |= {name for name, forms in encoder.forms.items() if len(forms) > 1}
         if not still:
             return made
         kept |= still
@@ -134,6 +138,9 @@ class _Encoder:
         self.alike = alike(program)
         self.memo: dict[tuple[Expr, tuple[tuple[str, str], ...]], Term] = {}
         self.known_in_range: dict[Read, bool] = {}
+        self.forms: dict[
+            str, set[tuple[str, ...]]
+        ] = {}  # index names that opened names are read at
         self.tables = {item.tensor.name: item for item in program.tables}
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
         self.tensors = {item.tensor.name for item in named}
@@ -210,10 +217,8 @@ class _Encoder:
                 return call("shift", self.operand(args[0], names))
             case "add" | "mul" | "sub" | "neg" | "div" | "max" | "min" as name:
                 return _arithmetic(name, [self.operand(arg, names) for arg in args])
-            case "pow" if args[1] is _TWO:
-                return mul([self.operand(args[0], names)] * 2)
             case name if len(args) <= 2 and name in _FUNCTIONS:
-                return call(name, *(self.operand(arg, names) for arg in args))
+                return _function(name, [self.operand(arg, names) for arg in args])
             case _:
                 return self.leaf(expr, names)
 
@@ -250,7 +255,7 @@ class _Encoder:
         if expr.where is not None and self.protected(expr.body):
             return self.leaf(expr, names)
         inner = {**names, **self.bound(expr, names)}
-        where = YES if expr.where is None else self.leaf(expr.where, inner)
+        where = YES if expr.where is None else self.condition(expr.where, inner)
         body = self.term(expr.body, inner)
         return fold(kind, [inner[index] for index in expr.indices], body, where)
 
@@ -319,7 +324,11 @@ class _Encoder:
         }
         axis = gathered_axis(expr)
         if axis is None:
-            return self.opened_body(equation.body, inner)
+            form = tuple(inner[index] for index in equation.indices)
+            self.forms.setdefault(expr.tensor.name, set()).add(form)
+            body = self.opened_body(equation.body, inner)
+            self.made.names.setdefault(body, expr.tensor.name)
+            return body
         own = equation.indices[axis]
         free = [name for name in self.alike[own] if name not in inner.values()]
         index = free[0] if free else self.fresh(own)
@@ -359,7 +368,10 @@ class _Encoder:
         return subscript.index if whole and isinstance(subscript, Position) else None
 
     def constant(self, expr: Expr) -> Term:
-        """An exact number, or a leaf for one that is irrational or depends on sizes."""
+        """An exact number, or a leaf for one that is irrational or depends on sizes.
+
+        A literal is rounded where it meets the program's type, said by a cast or not.
+        """
         if isinstance(expr, Cast) and expr.dtype is self.made.dtype and value_type(expr.arg).weak:
             return self.constant(expr.arg)
         number = constants.fold(expr, {})
@@ -396,7 +408,12 @@ _FUNCTIONS = frozenset(
     "pow".split()
 )  # fmt: skip
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-_TWO = Literal(Fraction(2), INTEGER)
+_TWO = Mul(Fraction(2), ())
+
+
+def _function(name: str, args: list[Term]) -> Term:
+    """A function of terms; a square is a product, however the exponent is written."""
+    return mul([args[0]] * 2) if name == "pow" and args[1] is _TWO else call(name, *args)
 
 
 def _arithmetic(name: str, args: list[Term]) -> Term:

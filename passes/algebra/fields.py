@@ -128,7 +128,7 @@ def _scaled(items: Sequence[Value], factor: Fraction) -> tuple[Array | None, ...
         return NO
     found: list[Array | None] = []
     for level, prime in enumerate(PRIMES):
-        base = items[0].exponential(level)
+        base = items[0].exponentials[level]
         sign = int(factor) % (prime - 1)
         found.append(None if base is None else power(base, sign, prime))
     return tuple(found)
@@ -142,10 +142,19 @@ def total(values: Sequence[Value]) -> Value:
     for level, prime in enumerate(PRIMES):
         parts = [item.residues[level] for item in items]
         residues.append(_combined(parts, lambda a, b, p=prime: (a + b) % p))
-        parts = [item.exponential(level) for item in items]
-        exponentials.append(_combined(parts, lambda a, b, p=prime: a * b % p))
+        exponentials.append(_product_of_powers(items, level) if _explicit(items, level) else None)
     shadow = sum((item.shadow for item in items[1:]), items[0].shadow)
     return Value(axes, tuple(residues), tuple(exponentials), shadow)
+
+
+def _explicit(values: Sequence[Value], level: int) -> bool:
+    """Whether an exponential is known that the residue below does not tell."""
+    return any(value.exponentials[level] is not None for value in values)
+
+
+def _product_of_powers(items: Sequence[Value], level: int) -> Array | None:
+    parts = [item.exponential(level) for item in items]
+    return _combined(parts, lambda a, b: a * b % PRIMES[level])
 
 
 def _combined(parts: Sequence[Array | None], join: Callable[[Array, Array], Array]) -> Array | None:
@@ -210,7 +219,10 @@ def either(condition: Value, yes: Value, no: Value) -> Value:
         return None if left is None or right is None else np.where(pick, left, right)
 
     residues = tuple(map(joined, a.residues, b.residues))
-    powers = tuple(joined(a.exponential(n), b.exponential(n)) for n in range(len(PRIMES)))
+    powers = tuple(
+        joined(a.exponential(n), b.exponential(n)) if _explicit((a, b), n) else None
+        for n in range(len(PRIMES))
+    )
     return Value(axes, residues, powers, np.where(pick, a.shadow, b.shadow))
 
 
@@ -273,10 +285,10 @@ def agree(a: Value, b: Value) -> bool | None:
     known = False
     finite = np.isfinite(left.shadow) & np.isfinite(right.shadow)
     for level in range(len(PRIMES)):
-        for x, y in (
-            (left.residues[level], right.residues[level]),
-            (left.exponential(level), right.exponential(level)),
-        ):
+        pairs = [(left.residues[level], right.residues[level])]
+        if _explicit((left, right), level):
+            pairs.append((left.exponential(level), right.exponential(level)))
+        for x, y in pairs:
             if x is None or y is None:
                 continue
             known = True

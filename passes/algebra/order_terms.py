@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tensorc.ir.node import Node, postorder, rebuild
 from tensorc.passes.algebra import terms as t
 from tensorc.passes.algebra.contraction_order import Tree, order
 from tensorc.passes.algebra.encode import LOG2E, Encoded
-from tensorc.passes.algebra.terms import Fold, Mul, Term, mul
+from tensorc.passes.algebra.terms import YES, Fold, Mul, Term, mul
 
 
 def ordered(encoded: Encoded, roots: Sequence[Term], sizes: Mapping[str, int]) -> list[Term]:
@@ -44,34 +45,45 @@ class _Orderer:
         tree = order([names[arg] for arg in factors], kept, self.sizes).tree
         if isinstance(tree, int):
             return item
-        summed = frozenset(item.indices)
-        sides = [self.part(side, factors, kept, summed, tree) for side in tree]
-        left = summed - frozenset().union(*(self.bound(side) for side in sides))
-        body = mul([*sides, *numbers], item.body.factor)
+        over = _Summed(tree, factors, names, kept, frozenset(item.indices))
+        sides = [self.part(side, over) for side in tree]
+        left = over.indices.difference(*(done for _, done in sides))
+        if not left and item.where is not YES:  # the condition would be lost
+            return item
+        body = mul([*(term for term, _ in sides), *numbers], item.body.factor)
         return t.fold("Sum", left, body, item.where) if left else body
 
-    def part(
-        self, tree: Tree, factors: Sequence[Term], kept: frozenset[str], summed: frozenset[str],
-        whole: Tree,
-    ) -> Term:  # fmt: skip
-        """A subtree as a term: what only it mentions is summed there."""
+    def part(self, tree: Tree, over: _Summed) -> tuple[Term, frozenset[str]]:
+        """A subtree as a term, and the indices summed in it: those that only it mentions."""
         if isinstance(tree, int):
-            return factors[tree]
-        body = mul([self.part(side, factors, kept, summed, whole) for side in tree])
-        outside = set(_numbers(whole)) - set(_numbers(tree))
-        used = kept.union(*(t.free(factors[n], self.free) for n in outside))
-        over = (t.free(body, self.free) & summed) - used
-        return t.fold("Sum", over, body) if over else body
+            return over.factors[tree], frozenset()
+        sides = [self.part(side, over) for side in tree]
+        body, done = mul([term for term, _ in sides]), _union(names for _, names in sides)
+        here = over.only_in(tree) - done
+        return (t.fold("Sum", here, body) if here else body), done | here
 
-    def bound(self, term: Term) -> frozenset[str]:
-        """The indices that a part has summed already."""
-        found = frozenset[str]()
-        if isinstance(term, Fold) and term.kind == "Sum":
-            found |= frozenset(term.indices)
-            term = term.body
-        if isinstance(term, Mul):
-            found = found.union(*(self.bound(arg) for arg in term.args))
-        return found
+
+@dataclass(frozen=True)
+class _Summed:
+    """A sum of a product: the whole order of its factors, their free indices, those that stay, and
+    those summed over. A factor may be a sum over an index of the same name."""
+
+    whole: Tree
+    factors: Sequence[Term]
+    names: Mapping[Term, frozenset[str]]
+    kept: frozenset[str]
+    indices: frozenset[str]
+
+    def only_in(self, tree: Tree) -> frozenset[str]:
+        """Summed indices that no factor outside a subtree mentions."""
+        inside = set(_numbers(tree))
+        free = [self.names[arg] for arg in self.factors]
+        used = self.kept.union(*(free[n] for n in _numbers(self.whole) if n not in inside))
+        return _union(free[n] for n in inside) & self.indices - used
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset[str]().union(*sets)
 
 
 def _numbers(tree: Tree) -> list[int]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorc.passes.algebra import costs
-from tensorc.passes.algebra.contraction_order import points
+from tensorc.passes.algebra.contraction_order import Names, points
 from tensorc.passes.algebra.egraph import ENode, Graph
 from tensorc.passes.algebra.exponentials import EXPONENTIALS
 
@@ -79,9 +79,18 @@ class _Pricer:
             cost = costs.contraction(
                 factors, self.free(number), frozenset(indices), self.free(where), self.sizes
             )
-            needs = distinct((where, *product.args))
-            found.append(Option(item, needs, cost, product))
+            cost += self.masked(where, frozenset(indices).union(*factors))
+            found.append(Option(item, distinct((where, *product.args)), cost, product))
         return found
+
+    def masked(self, where: int, inside: Names) -> int:
+        """What a condition adds to a reduction: nothing if it compares positions alone, as whole
+        tiles then hold or do not."""
+        plain = any(
+            node.operator == "Yes" or node.operator == "Leaf" and "[" not in str(node.data[0])
+            for node in self.graph.classes[where]
+        )
+        return 0 if plain else costs.MASKED * points(inside | self.free(where), self.sizes)
 
     def own(self, number: int, item: ENode) -> int:
         """What the node itself costs, its arguments given."""
@@ -97,7 +106,8 @@ class _Pricer:
                 (indices,) = item.data
                 assert isinstance(indices, tuple)
                 inside = names.union(*(self.free(arg) for arg in item.args)) | set(indices)
-                return points(inside, self.sizes) + costs.reduced(names, self.sizes)
+                mask = self.masked(item.args[0], inside) if item.operator != "Some" else 0
+                return points(inside, self.sizes) + mask + costs.reduced(names, self.sizes)
             case "F1" | "F2":
                 each = costs.FUNCTION.get(str(item.data[0]), costs.OTHER)
                 if item.args[0] in self.graph.constants:

@@ -38,7 +38,9 @@ Sample = Callable[[Chooser], Term]
 @dataclass(frozen=True)
 class Rule:
     """A directed law. `when`: egglog facts that bind `t`; `then`: the term that `t` equals;
-    `also`: further egglog actions; `law`: one line of mathematics, conditions included."""
+    `also`: further egglog actions; `law`: one line of mathematics, conditions included; `pair`: the
+    left side is two terms that need not be near each other, so it is tried between fixpoints of
+    the other rules only."""
 
     name: str
     law: str
@@ -48,13 +50,14 @@ class Rule:
     sample: Sample
     near_miss: Sample
     also: str = ""
+    pair: bool = False
 
     @property
     def text(self) -> str:
         """The rule as egglog runs it."""
         return (
             f"(rule ({self.when})\n      ({self.also} (union t {self.then}))\n"
-            f'      :ruleset rules :name "{self.name}")\n'
+            f'      :ruleset {"pairs" if self.pair else "rules"} :name "{self.name}")\n'
         )
 
 

@@ -92,6 +92,12 @@ def _rules(kind: str) -> tuple[Rule, ...]:
             f"({kind} (set-union I J) (Yes) x)",
             lambda chooser: _nest(kind, chooser), lambda chooser: _mixed_nest(kind, chooser),
         ),
+        Rule(
+            f"{low}-of-same", f"{low}_I x = x, where no index of I is free in x", Kind.EXACT,
+            f"(= t ({kind} I (Yes) x)) {without('x', 'I')}", "x",
+            lambda chooser: fold(kind, ["k"], any_leaf(chooser, "x", never="k")),
+            lambda chooser: fold(kind, ["k"], any_leaf(chooser, "x", ["k"])),
+        ),
     )  # fmt: skip
 
 

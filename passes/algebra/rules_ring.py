@@ -265,7 +265,7 @@ BARE_SUM = Rule(
 FACTOR_NUMBER = Rule(
     "factor-number", "q x - q y = q (x - y)", Kind.REASSOCIATING,
     f"(= t (Add ms)) (= 2 (multiset-length ms)) {member('a', 'ms')} (= a (Mul q as)) "
-    f"(> q {ZERO}) (!= q {ONE}) {member('b', 'ms')} (= b (Mul r bs)) (= r (neg q))",
+    f"(> q {ZERO}) (!= q {ONE}) {member('b', 'ms')} (!= a b) (= b (Mul r bs)) (= r (neg q))",
     f"(Mul q (multiset-of (Add (multiset-of (Mul {ONE} as) (Mul {MINUS} bs)))))",
     _common_number, _no_common_number,
 )  # fmt: skip
@@ -303,7 +303,7 @@ SHARE_PAIR = Rule(
     "sum_(I, K) a b x = sum_I x sum_K a b, where no index of K is free in x, and another sum "
     "multiplies a by b",
     Kind.REASSOCIATING,
-    "(= t (Sum I (Yes) m)) (= m (Mul q ms)) (= u (Sum J (Yes) n)) (= n (Mul r ns)) (!= m n) "
+    "(= t (Sum I (Yes) m)) (= m (Mul q ms)) (= u (Sum J (Yes) n)) (= n (Mul r ns)) (!= t u) "
     f"{member('a', 'ms')} {member('b', 'ms')} (!= a b) (= at_c (at ns a)) (= at_d (at ns b)) "
     "(= rest (multiset-remove (multiset-remove ms a) b)) (> (multiset-length rest) 0) "
     '(= fs (unstable-multiset-map (unstable-fn "free") rest)) '
@@ -312,7 +312,7 @@ SHARE_PAIR = Rule(
     "(= K (set-diff (set-intersect I (set-intersect fa fb)) f)) (> (set-length K) 0)",
     f"(Sum (set-diff I K) (Yes) (Mul q (multiset-insert rest (Sum K (Yes) (Mul {ONE} "
     "(multiset-of a b))))))",
-    _shared_pair, _shared_alone,
+    _shared_pair, _shared_alone, pair=True,
 )  # fmt: skip
 
 RULES = (

@@ -3,7 +3,8 @@
 Copies and products are operations of their own. What threads do is one operation with what reads it
 where nobody waits longer for that: where all other readers come behind that reader anyway, and the
 reader takes no more cycles with it, because another unit does it; and so is what has at most one
-element a thread, with its reader or else with what makes its last operand. `Each` multiplies
+element a thread, with its reader or else with what makes its last operand, or with anything if it
+has neither. `Each` multiplies
 operations: an instance of each for every part of the lanes.
 """
 
@@ -81,7 +82,10 @@ def flat(body: Iterable[Statement], nest: Nest = ()) -> Iterator[tuple[Simple, N
             case Each(index, block, inner):
                 yield from flat(inner, (*nest, (index, block)))
             case Loop(index):
-                raise Unpipelined(f"the loop of {index} is not the innermost one")
+                raise Unpipelined(
+                    f"the loop of {index} lies in another one (an extent that is fixed, with "
+                    "--size, may be taken whole)"
+                )
 
 
 def groups(
@@ -139,9 +143,15 @@ class _Joining:
         return None
 
     def maker(self, group: Group, found: list[Group]) -> tuple[Group, Group] | None:
-        """A small group with what makes its last operand."""
-        makers = [other for other in found if other is not group and group.reads & other.tiles]
-        if not makers or not self.small(group):
+        """A small group with what makes its last operand; if nothing does and nobody reads it, with
+        the last that threads do."""
+        if not self.small(group):
+            return None
+        others = [other for other in found if other is not group]
+        makers = [other for other in others if group.reads & other.tiles]
+        if not makers and not any(other.reads & group.tiles for other in others):
+            makers = [o for o in others if not o.alone and o.nest == group.nest][-1:]
+        if not makers:
             return None
         last = next(m for m in makers if not any(o in behind(m, found) for o in makers))
         return (last, group) if self.joins(last, group, found) else None

@@ -43,8 +43,8 @@ from tensorc.passes.fusion.guards import Reads
 from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.tiling.abstract import Masked, masked
 from tensorc.passes.tiling.feed import Copies
-from tensorc.passes.tiling.lower import identity
 from tensorc.passes.tiling.match import Factor, Match, product, unify
+from tensorc.passes.tiling.neutral import identity
 from tensorc.passes.tiling.operands import Names, Operands, stem_of, use, value, where
 from tensorc.passes.tiling.shapes import atoms
 from tensorc.passes.tiling.tile_scopes import Scopes, storage

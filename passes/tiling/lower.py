@@ -21,22 +21,20 @@ condition. Fusion and tiling proper are other passes; this one is their fallback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tensorc.ir.affine import is_whole
-from tensorc.ir.dtypes import REAL, DType, integer_range, settled
-from tensorc.ir.functions import ALL, ANY, FUNCTIONS, MAX, MIN, PROD, SUM, Reducer, accumulator
+from tensorc.ir.dtypes import DType, settled
+from tensorc.ir.functions import FUNCTIONS, PROD, SUM, accumulator
 from tensorc.ir.node import Node, fact, postorder, rebuild
-from tensorc.ir.polynomial import extent, polynomial
 from tensorc.ir.tensor import (
     Apply,
     Cast,
     Equation,
     Expr,
     Extent,
-    Literal,
     Position,
     Program,
     Read,
@@ -49,11 +47,9 @@ from tensorc.ir.tensor import (
     value_type,
 )
 from tensorc.ir.tile import (
-    Block,
     Carry,
     Kernel,
     Let,
-    Loop,
     Statement,
     Store,
     Strided,
@@ -63,13 +59,12 @@ from tensorc.ir.tile import (
 )
 from tensorc.machine.instruction import Machine
 from tensorc.machine.machines import MACHINES
-from tensorc.passes.canonicalise import call, integer, truth, variants
+from tensorc.passes.canonicalise import call, variants
 from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of
+from tensorc.passes.tiling.neutral import COMBINE, identity
+from tensorc.passes.tiling.whole_loops import peel, whole_loop
 
 T = TypeVar("T")
-_COMBINE: dict[Reducer, str] = {
-    SUM: "add", PROD: "mul", MAX: "max", MIN: "min", ANY: "or", ALL: "and",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -150,7 +145,7 @@ class _Lowering:
 
         self.nest([(index, blocks.get(index, 1)) for index in order], store)
         most = self.lanes if self.threads else 1
-        grid, statements = _peel(tuple(self.scopes[0].statements), most)
+        grid, statements = peel(tuple(self.scopes[0].statements), most)
         return Kernel(
             equation.tensor.name, _tensors_read(body), (equation.tensor,), grid, statements
         )
@@ -180,7 +175,7 @@ class _Lowering:
         self.scopes.append(_Scope(index, block))
         self.nest(rest, innermost)
         scope = self.scopes.pop()
-        self.scopes[-1].statements.append(_loop(index, block, (), scope.statements))
+        self.scopes[-1].statements.append(whole_loop(index, block, (), scope.statements))
 
     def flat(self, expr: Expr, guards: tuple[Expr, ...]) -> Expr:
         """`expr` with every reduction replaced by the tile that holds its value."""
@@ -288,7 +283,7 @@ class _Lowering:
             element = self.element(item, where, lane, tile.dtype)
             self.map(next_tile, self.combined(item, _value(tile), element))
         scope = self.scopes.pop()
-        self.emit(_loop(index, block, (Carry(tile, start),), scope.statements))
+        self.emit(whole_loop(index, block, (Carry(tile, start),), scope.statements))
 
     def combined(self, item: Reduce, carry: Value, element: Expr) -> Expr:
         """The carried value with one more element. A sum takes two products one after the other,
@@ -303,7 +298,7 @@ class _Lowering:
                     return Apply(function, (call("add", carry, p), q))
                 case _:
                     pass
-        return Apply(FUNCTIONS[_COMBINE[item.reducer]], (carry, element))
+        return Apply(FUNCTIONS[COMBINE[item.reducer]], (carry, element))
 
     def element(self, item: Reduce, where: Expr | None, lane: str | None, dtype: DType) -> Expr:
         """The reduction's operand, the identity where it is not selected or past the edge."""
@@ -363,19 +358,6 @@ def _is_flat(expr: Expr) -> bool:
     return not any(isinstance(item, Reduce | Round) for item in postorder([expr]))
 
 
-def identity(reducer: Reducer, dtype: DType) -> Expr:
-    """The neutral element of a canonical reducer at a value or storage type."""
-    if reducer in (ANY, ALL):
-        return truth(reducer is ALL)
-    if reducer in (SUM, PROD):
-        return integer(0 if reducer is SUM else 1)
-    if dtype.floating:
-        infinity = Literal("inf", REAL)
-        return call("neg", infinity) if reducer is MAX else infinity
-    low, high = integer_range(dtype)
-    return integer(low if reducer is MAX else high)
-
-
 def replace_where(item: Reduce, where: Expr | None) -> Reduce:
     """The reduction under another condition."""
     return Reduce(item.reducer, item.indices, item.body, where, item.dtype)
@@ -393,32 +375,6 @@ def _optional(item: T | None) -> tuple[T, ...]:
 
 def _value(tile: Tile) -> Value:
     return Value(tile.name, tile.axes, tile.dtype)
-
-
-def _loop(
-    index: str, block: int, carries: tuple[Carry, ...], body: Sequence[Statement]
-) -> Loop:  # fmt: skip
-    """All of an index; the last block is partial unless the block divides the extent."""
-    size = extent(index)
-    whole = size // block * block
-    return Loop(
-        index, block, polynomial(0), size, (polynomial(0), whole), carries, tuple(body)
-    )  # fmt: skip
-
-
-def _peel(
-    statements: tuple[Statement, ...], most: int
-) -> tuple[tuple[Block, ...], tuple[Statement, ...]]:
-    """Loops that hold everything and carry nothing become the grid, if their block is at most
-    `most`: 1 on a CPU, where lanes stay loops; the threads of a block on a GPU."""
-    grid: list[Block] = []
-    while len(statements) == 1:
-        (only,) = statements
-        if not isinstance(only, Loop) or only.block > most or only.carries:
-            break
-        grid.append(Block(only.index, only.block))
-        statements = only.body
-    return tuple(grid), statements
 
 
 def _tensors_read(body: Expr) -> tuple[Tensor, ...]:

@@ -27,7 +27,7 @@ from tensorc.ir.tensor import (
 )
 from tensorc.ir.tile import Let, Use
 from tensorc.passes.tiling.contiguity import Along, Units, reads_in, stride_class
-from tensorc.passes.tiling.lower import identity
+from tensorc.passes.tiling.neutral import identity
 from tensorc.passes.tiling.tile_scopes import Scopes, storage, value
 
 MOST = 96  # rows of a block: a copy of what is read across is paid for by as many

@@ -34,7 +34,7 @@ from tensorc.passes.fusion.bounds import Range, bounds
 from tensorc.passes.fusion.share import Moved, passes
 from tensorc.passes.tiling.contiguity import Along, Units, stride_class
 from tensorc.passes.tiling.frames import Frames
-from tensorc.passes.tiling.lower import identity
+from tensorc.passes.tiling.neutral import identity
 from tensorc.passes.tiling.side_by_side import SideBySide
 from tensorc.passes.tiling.tile_scopes import Scopes, following, storage, value
 

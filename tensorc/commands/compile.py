@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from tensorc.commands import pipelines
 from tensorc.commands.options import (
     choose,
     print_json,
@@ -25,7 +26,10 @@ from tensorc.commands.options import (
 from tensorc.compiler import Request
 from tensorc.ir.tensor import Program
 
-LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda", "ptx", "cubin", "header")
+PIPELINES = ("schedule", "channel")
+LEVELS = (
+    "tensor", "tile", *PIPELINES, "llvm", "asm", "obj", "cuda", "ptx", "cubin", "header",
+)  # fmt: skip
 
 
 @click.command("compile")
@@ -35,21 +39,33 @@ LEVELS = ("tensor", "tile", "llvm", "asm", "obj", "cuda", "ptx", "cubin", "heade
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
 @with_numerics
+@pipelines.with_machine
+@pipelines.with_proof
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
 @with_json
 def command(
     file: str, name: str | None, size: tuple[str, ...], hint: tuple[str, ...], arch: str, emit: str,
-    policy: str, deterministic: bool, output: str, force: bool, as_json: bool,
+    policy: str, deterministic: bool, machine: str | None, prove: bool, output: str, force: bool,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
     Extents given with --size are fixed in the kernel; the others are arguments of it, and --hint
-    says which sizes to expect.
+    says which sizes to expect. FILE may be a level-2 text (.tile) or a loop problem (.json) where a
+    schedule or level 3 is asked for.
     """
     from tensorc import emulated
-    from tensorc.compiler import show
+    from tensorc.observe import show
 
+    if emit in PIPELINES:
+        if arch in emulated.CPU and not pipelines.is_text(file):
+            raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
+        found = pipelines.find(file, name, arch, machine, sizes(size), prove)
+        told = {"operator": found.name, "arch": arch, "emit": emit}
+        return _write(told, pipelines.emitted(found, emit).encode(), output, force, as_json)
+    if machine is not None or prove:
+        raise click.UsageError("--machine and --prove are for --emit schedule and channel")
     program = choose(read_programs(file), name, file)
     about: dict[str, object] = {"operator": program.name, "arch": arch, "emit": emit}
     if emit == "tensor":
@@ -119,8 +135,8 @@ _ON_A_GPU = ("tile", "cuda", "ptx", "cubin")
 
 
 def _for_gpu(program: Program, request: Request, emit: str, arch: str) -> bytes:
-    from tensorc.compiler import show
     from tensorc.emulated import levels
+    from tensorc.observe import show
 
     if emit not in _ON_A_GPU:
         raise click.UsageError(
@@ -138,7 +154,8 @@ def _for_cpu(program: Program, request: Request, emit: str) -> bytes:
     from tensorc.codegen.llvm import Options
     from tensorc.codegen.llvm import emit as emit_llvm
     from tensorc.codegen.llvm_jit import assembly, native, object_code
-    from tensorc.compiler import layouts, run_passes, show
+    from tensorc.compiler import layouts, run_passes
+    from tensorc.observe import show
 
     tiles = run_passes(program, request)
     if emit == "tile":

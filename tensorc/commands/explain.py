@@ -6,6 +6,7 @@ import re
 
 import click
 
+from tensorc.commands import pipelines
 from tensorc.commands.options import (
     choose,
     print_json,
@@ -19,6 +20,7 @@ from tensorc.commands.options import (
 )
 from tensorc.explain import Report
 from tensorc.ir.tensor import Program
+from tensorc.schedules import PRODUCT_OF
 
 CODE = re.compile(r"(TC-)?[ERW]\d+", re.IGNORECASE)
 
@@ -28,6 +30,8 @@ CODE = re.compile(r"(TC-)?[ERW]\d+", re.IGNORECASE)
 @with_sizes
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @with_numerics
+@pipelines.with_machine
+@pipelines.with_proof
 @with_json
 def command(
     file: str,
@@ -36,18 +40,34 @@ def command(
     arch: str,
     policy: str,
     deterministic: bool,
+    machine: str | None,
+    prove: bool,
     as_json: bool,
 ) -> int:
-    """Explain FILE, a program: what every pass did, its kernels, what they cost, hints.
+    """Explain FILE, a program: what every pass did, its kernels, what they cost, hints; for a GPU
+    also how its tensor-core kernels are pipelined.
 
-    Or explain an error code, such as TC-E215.
+    Or explain an error code, such as TC-E215, or the pipeline of a level-2 text (.tile) or of a
+    loop problem (.json).
     """
     if CODE.fullmatch(file):
         return _code(file.upper().removeprefix("TC-"), as_json)
+    given = sizes(size)
+    if pipelines.is_text(file):
+        found = pipelines.find(file, name, arch, machine, given, prove)
+        return _print(file, [Report(found.name, (pipelines.section(found),))], as_json)
     programs = read_programs(file)
     chosen = programs if name is None else [choose(programs, name, file)]
-    given = sizes(size)
     reports = [_report(item, given, arch, policy, deterministic) for item in chosen]
+    if arch in PRODUCT_OF or machine is not None:
+        for k, item in enumerate(chosen):
+            found = pipelines.of_program(item, arch, machine, given, prove)
+            sections = (*reports[k].sections, pipelines.section(found))
+            reports[k] = Report(reports[k].title, sections)
+    return _print(file, reports, as_json)
+
+
+def _print(file: str, reports: list[Report], as_json: bool) -> int:
     if as_json:
         print_json("explain", {"file": file, "operators": [item.data for item in reports]})
     else:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from difflib import ndiff
 
-from tensorc.explain.subject import Section, Step, Subject, text
+from tensorc.explain.subject import Section, Step, Subject
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tile import TileProgram
+from tensorc.observe import show
 
 MOST_LINES = 40  # of one pass; TENSORC_DUMP writes all
 
@@ -34,12 +35,12 @@ def _summary(step: Step) -> str:
     if isinstance(step.after, TileProgram):
         count = len(step.after.kernels)
         return f"{count} kernel{'s' * (count != 1)}"
-    return step.purpose if text(step.before) != text(step.after) else "changes nothing here"
+    return step.purpose if show(step.before) != show(step.after) else "changes nothing here"
 
 
 def changes(step: Step) -> list[str]:
     """The lines of a level-1 program that differ, marked - and +; none for a pass that lowers."""
     if isinstance(step.after, TileProgram):
         return []
-    before, after = (text(state).splitlines() for state in (step.before, step.after))
+    before, after = (show(state).splitlines() for state in (step.before, step.after))
     return [line[:2] + line[2:].strip() for line in ndiff(before, after) if line[0] in "-+"]

@@ -9,8 +9,7 @@ from tensorc.ir.launch import Strides
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 from tensorc.ir.tile import TileProgram
-
-State = Program | TileProgram
+from tensorc.observe import State
 
 
 @dataclass(frozen=True)
@@ -56,14 +55,3 @@ class Section:
     title: str
     lines: tuple[str, ...]
     data: Json
-
-
-def text(state: State) -> str:
-    """A program at either level as it is printed."""
-    if isinstance(state, Program):
-        from tensorc.ir.print_tensor import show_program
-
-        return show_program(state)
-    from tensorc.ir.print_tile import show
-
-    return show(state)

@@ -70,7 +70,7 @@ def from_json(text: str) -> Case:
 
 def write(folder: Path, case: Case, report: str) -> Path:
     """Write a case below `folder`; returns its own folder."""
-    from tensorc.compiler import write_text
+    from tensorc.observe import write_text
 
     target = folder / f"tcbug-{case.digest}"
     write_text(target / "program.tc", case.text)

@@ -350,4 +350,6 @@ def _no_type(function: Function, types: Sequence[DType], span: Place) -> Diagnos
         words = " and ".join(dict.fromkeys(map(article, types)))
         return fault("E207.function", span, function=sign or function.name, types=words)
     a, b = types
-    return fault("E207", span, a=a, operator=sign, b=b)
+    power = function.name == "bitxor" and (a.floating or b.floating)
+    do = "a power is written **" if power else ""
+    return fault("E207", span, do=do, a=a, operator=sign, b=b)

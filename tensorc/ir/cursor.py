@@ -19,6 +19,7 @@ from tensorc.ir.tokens import Token
 _INSTEAD = {
     "if": "write select(condition, a, b)",
     "else": "write select(condition, a, b)",
+    "where": "a condition stands in a reduction, sum[i](... where c), or write select(c, a, b)",
     "for": "an equation holds for every value of its indices; it needs no loop",
     "=": "equality is ==",
     "not": "put brackets around not ...",
@@ -104,7 +105,15 @@ class Cursor:
         """Raise E108 at the next token: `what` was expected there."""
         token = self.token
         found = "the end of the line" if token.kind == "end" else _cut(token.text)
-        self.fail("E108", token, what=what, token=found, do=do or _INSTEAD.get(token.text, ""))
+        self.fail("E108", token, what=what, token=found, do=do or self._instead(token))
+
+    def _instead(self, token: Token) -> str:
+        """What to write instead of a token that other languages have here."""
+        if token.text == ":":
+            if self.peek().kind == "end":
+                return "leave the colon out"
+            return "there are no slices: read at an index, x[i + 1]"
+        return _INSTEAD.get(token.text, "")
 
     def keep(self, item: Diagnostic) -> None:
         """Remember a fault that leaves the structure clear; `finish` raises the first."""

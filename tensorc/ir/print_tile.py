@@ -143,6 +143,15 @@ def _rows(body: tuple[Statement, ...], depth: int, known: Mapping[str, int]) -> 
                 yield from _rows(statements, depth + 1, known)
 
 
+def line(item: Let | Store) -> str:
+    """The first column of a statement: `c'[m, n] = c + sum[k](A * W)`."""
+    if isinstance(item, Store):
+        return f"store {_target(item)}"
+    return f"{_named(item.tile, dict(zip(item.tile.axes, item.tile.sizes, strict=True)))} = " + (
+        _right(item)
+    )
+
+
 def _by(index: str, size: int) -> str:
     return index if size == 1 else f"{index} by {size}"
 

@@ -77,6 +77,8 @@ class OperatorCheck:
     visible: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     equations: list[Equation] = field(default_factory=list[Equation])
+    without: set[str] = field(default_factory=set[str])  # names whose equations have no type
+    echoes: list[Diagnostic] = field(default_factory=list[Diagnostic])  # faults of their uses
 
     def run(self) -> Program:
         """The program; faults are appended to `faults`, and the program is then of no use."""
@@ -93,6 +95,7 @@ class OperatorCheck:
         outputs = [self._declare(item) for item in self.operator.outputs]
         for statement in self.operator.statements:
             self._statement(statement)
+        self.faults[:] = [item for item in self.faults if not any(item is e for e in self.echoes)]
         self._undefined()
         self._bare_subscripts()
         program = self._program(parameters, outputs)
@@ -144,6 +147,9 @@ class OperatorCheck:
         span = Head(span, name)
         later = next((item for item in self.operator.statements if item.name == name), None)
         if later is not None:
+            if name in self.without:
+                self.echoes.append(fault("E220", span, name=name))
+                return self.echoes[-1]
             places = (("defined here", later.name_span),)
             return fault("E220", span, related=places, name=name)
         if any(output.name == name for output in self.operator.outputs):
@@ -202,6 +208,7 @@ class OperatorCheck:
             self._matches(statement, output)
         dtype = self._storage(statement, output, body)
         if dtype is None:
+            self.without.add(statement.name)
             return
         tensor = Tensor(statement.name, dtype, self._shape(statement, output))
         self.visible.setdefault(statement.name, tensor)

@@ -57,7 +57,7 @@ def test_the_table_has_every_function() -> None:
     assert set(EMITTED) == set(FUNCTIONS)
 
 
-@pytest.mark.parametrize("arch", ARCHES if CAMPAIGN else ARCHES[1:])
+@pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda item: item.name)
 def test_every_example_is_clean_in_the_emulator(example: Example, arch: str) -> None:
     compiler()

@@ -22,7 +22,7 @@ from tensorc.ir.verify_tile import verify
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 TEXTS = Path(__file__).parents[1] / "golden" / "tile"
-NAMES = ("gemm_cpu", "gemm_sm80", "attention_sm90", "attention_cpu")
+NAMES = ("gemm_cpu", "gemm_sm80", "attention_sm80", "attention_sm90", "attention_cpu")
 GEMM = """
 op gemm(a: {type}[m, k], w: {type}[k, n], bias: f32[n]) -> o: {type}[m, n]
   z[m, n] = sum[k](a[m, k] * w[k, n]) + bias[n]

@@ -28,6 +28,11 @@ op f(x: f32[n]) -> y: f32[n]
 op f(x: f32[n]) -> y: f32[n]
   y[n] = sigmiod(x[n]) + total[n](x[n])
 """,
+    "E207_caret": """
+op f(x: f32[n]) -> y: f32[n]
+  m = mean[n]((x[n] - 1)^2)
+  y[n] = x[n] / sqrt(m + m)
+""",
     "E201_bare": """
 op attention(q: f16[b, m, d], k: f16[b, n, d]) -> s: f32[b, m, n]
   s[b, m, n] = sum[d](q[b, m, d] * k[b, m, d])

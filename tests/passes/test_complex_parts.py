@@ -11,6 +11,7 @@ import pytest
 import tensorc as tc
 from tensorc.compiler import Request, cpu_target, run_passes
 from tensorc.ir.interpret_tensor import interpret
+from tensorc.ir.print_tensor import show_program
 from tensorc.lang import read
 from tensorc.passes.complex_parts import complex_parts
 from tensorc.prepare import prepare
@@ -177,3 +178,26 @@ def test_no_complex_number_is_left() -> None:
     made = complex_parts(program)
     assert [item.tensor.name for item in made.parameters] == ["x_re", "x_im"]
     assert run_passes(program, Request(cpu_target(), {}))
+
+
+def test_parts_that_are_zero_are_left_out() -> None:
+    """A Fourier transform of real data, and a rotation: no formula for what is not there."""
+    text = (
+        "op dft(x: f32[n]) -> X: complex64[k=|n|]\n"
+        "  X[k] = sum[n](x[n] * exp(-2j * pi * k * n / |n|))\n"
+    )
+    (program,) = read(text)
+    found = show_program(complex_parts(program))
+    assert "select" not in found and "0.0" not in found and found.count("cos(") == 1
+    x = np.random.default_rng(3).standard_normal(64).astype(np.float32)
+    (op,) = tc.loads(text)
+    np.testing.assert_allclose(op(x), np.fft.fft(x), rtol=1e-4, atol=1e-4)
+    assert "exp(" in show_program(complex_parts(read(text.replace("-2j", "(1-2j)"))[0]))
+
+
+def test_zero_times_an_infinite_element_is_nan_as_in_numpy() -> None:
+    (op,) = tc.loads("op f(x: complex64[n], r: f32[n]) -> y: complex64[n]\n  y[n] = x[n] * r[n]\n")
+    x = np.array([complex(1, np.inf), complex(np.inf, 1), 2 + 1j], np.complex64)
+    r = np.array([2, 3, 4], np.float32)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(np.isnan(op(x, r)), np.isnan(x * r))

@@ -189,3 +189,43 @@ def test_tables_in_any_order_give_the_same_program() -> None:
         rules = RULES if found.every else FAST
         first, second = (rewrite(program, sizes, table).program for table in (rules, rules[::-1]))
         assert first == second, found.name
+
+
+# Programs on which a guard, a name or a constant was once missing.
+ONCE_WRONG = {
+    "one term is both q x and -q y": (
+        "op f(x: f32[i=5, k=7], h: f32[k=7], f: f32[k=7]) -> t: f32[i=5, k=7]",
+        "t[i, k] = sum[n=7](0.5 * h[n] - 1.6 * h[n] where n < 4) "
+        "- x[i, k] * min[n=7](f[n] + f[n] * 0.5)",
+    ),
+    "a factor sums over an index of the same name": (
+        "op f(a: f32[i, l], b: f32[k, l], z: f32[i, j, k, l], p: bool[k], x: f32[k], "
+        "y: f32[k, l]) -> o: f32[i, j]",
+        "o[i, j] = sum[l](sum[k](sum[n=|l|](a[i, n] * b[k, n]) * z[i, j, k, l]) "
+        "* sum[k](select(p[k], x[k], 0.0) * y[k, l]))",
+    ),
+    "a factor passes a mask": (
+        "op f(x: f32[k, l], u: f32[j, l], y: f32[k], p: bool[k]) -> o: f32[j]",
+        "o[j] = sum[l](max[k](1.25 * x[k, l]) * sum[k](u[j, l] * y[k] where p[k]))",
+    ),
+    "a real exponent of 2": (
+        "op f(x: f32[i, k], h: f32[k]) -> o: f32[i]",
+        "t[i, k] = x[i, k] / (abs(h[k]) + 0.5) ** 2.0", "o[i] = sum[k](t[i, k] * h[k]) * 3",
+    ),
+    "functions of constants": (
+        "op f(x: f32[k, l]) -> o: f32[i=3]", "t[i, k] = sum[l](x[k, l] * 0.3)",
+        "o[i] = sum[k](t[i, k]) / (abs(f16(-2.34)) + 0.5) "
+        "+ max[k](0.7 + t[i, k]) * min(sign(bf16(1.1)), cos(f32(0.3)))",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONCE_WRONG)
+def test_what_was_wrong_stays_right(name: str) -> None:
+    program = program_of("\n  ".join(ONCE_WRONG[name]))
+    sizes = sizes_of(program, dict(i=3, j=4, k=5, l=4))
+    made = rewrite(program, sizes, FAST, worth=9.0)
+    assert made.program is not program
+    assert not verify(made.program, accesses=False)
+    assert validate(program, made.program, sizes).passed, show_program(made.program)
+    assert_equal(program, made.program, sizes)

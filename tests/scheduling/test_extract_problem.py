@@ -143,7 +143,7 @@ def test_rows_are_divided_only_where_that_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("chain", "reason"),
     [
-        ("MaxSim", "the loop of j is not the innermost one"),
+        ("MaxSim", "the loop of j lies in another one"),
         ("RMS norm and product", "has 2 loops one after another, not one"),
     ],
 )

@@ -1,0 +1,57 @@
+// What kernels emitted for warps call beside the tc_* helpers: places in swizzled tiles, edges of
+// tiles, exchanges in a quad. C++ over device.cuh, the same text on a GPU and in the emulator.
+#pragma once
+
+// for (int i = 0; i < n; i++), unrolled
+#define TCT_FOR(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
+
+// all threads of the block over `count` pieces in turn, not unrolled: what runs at edges only
+#define TCT_EACH(piece, count, threads) \
+  _Pragma("unroll 1") for (int piece = threadIdx.x; piece < (count); piece += (threads))
+
+// blocks of `block` from `lower` that start below `upper`
+TC_DEV int tct_tiles(i64 lower, i64 upper, int block) {
+  return upper > lower ? (int)((upper - lower + block - 1) / block) : 0;
+}
+
+// `left` elements from here on, of which a piece takes at most `most`
+TC_DEV int tct_count(i64 left, int most) { return left < 0 ? 0 : (left < most ? (int)left : most); }
+
+// the offset of a byte of a row in a tile of ROWS rows in panels of SPAN bytes: pieces of 16 bytes
+// are exchanged within their row
+template <int ROWS, int SPAN> TC_DEV u32 tct_byte(u32 row, u32 byte) {
+  const u32 piece = byte % SPAN / 16 ^ (row * SPAN / 128 & (SPAN / 16 - 1));
+  return byte / SPAN * (ROWS * SPAN) + row * SPAN + piece * 16 + byte % 16;
+}
+
+// a 4 x 4 transposition of words in a quad: lane q gets word q of each of the four lanes
+TC_DEV void tct_quad_transpose(u32 (&v)[4], int lane) {
+  const bool odd = lane & 1, upper = lane & 2;
+  TCT_FOR(p, 2) {
+    const u32 got = tc_shfl_xor(odd ? v[2 * p] : v[2 * p + 1], 1);
+    v[2 * p] = odd ? got : v[2 * p];
+    v[2 * p + 1] = odd ? v[2 * p + 1] : got;
+  }
+  TCT_FOR(p, 2) {
+    const u32 got = tc_shfl_xor(upper ? v[p] : v[p + 2], 2);
+    v[p] = upper ? got : v[p];
+    v[p + 2] = upper ? v[p + 2] : got;
+  }
+}
+
+// `count` of 8 elements of 16 bits, to an address that is a multiple of 16
+TC_DEV void tct_store8(u16* to, const u32 (&v)[4], int count) {
+  if (count == 8) {
+    *(tc_u32x4*)to = {v[0], v[1], v[2], v[3]};
+  } else {
+    TCT_FOR(p, 8) if (p < count) to[p] = (u16)(v[p / 2] >> p % 2 * 16);
+  }
+}
+// `count` of 2 floats, to an address that is a multiple of 8
+TC_DEV void tct_store2(float* to, const float (&v)[2], int count) {
+  if (count == 2) {
+    *(tc_u32x2*)to = {tc_f32_bits(v[0]), tc_f32_bits(v[1])};
+  } else {
+    TCT_FOR(p, 2) if (p < count) to[p] = v[p];
+  }
+}

@@ -1,0 +1,74 @@
+"""Everything that is known of the pipelines of a level-2 program: problem, schedule, level 3.
+
+A kernel whose loop is no loop problem, or has no schedule, has the reason instead. Schedules are
+checked by the checker, level-3 kernels by their verifiers; what those find is a bug of ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tensorc.errors import BrokenInvariant, Infeasible
+from tensorc.ir import channel
+from tensorc.ir.schedule import LoopProblem, Schedule
+from tensorc.ir.tile import Kernel, TileProgram
+from tensorc.ir.verify_bodies import verify_bodies
+from tensorc.ir.verify_channel import verify_channel
+from tensorc.machine.machines import MACHINES
+from tensorc.machine.product import Product
+from tensorc.passes.jobs import Run, here, scheduled
+from tensorc.passes.pipelining.channels import channels
+from tensorc.passes.pipelining.pipeline import pipeline
+from tensorc.passes.scheduling.extract_problem import LoopText, extract
+from tensorc.passes.scheduling.groups import Unpipelined
+from tensorc.passes.scheduling.schedule_search import Effort
+
+
+@dataclass(frozen=True)
+class Pipelined:
+    """A kernel called `name`, as far as it could be taken; `reason`: why not further, or ""."""
+
+    name: str
+    reason: str = ""
+    text: LoopText | None = None
+    problem: LoopProblem | None = None
+    schedule: Schedule | None = None
+    channel: channel.Kernel | None = None
+
+
+def pipelines(
+    program: TileProgram, product: Product, effort: Effort, run: Run = here
+) -> tuple[Pipelined, ...]:
+    """Every kernel of a program scheduled on `product`. `run` does the job `schedule` (`jobs`)."""
+    return tuple(
+        _kernel(kernel, program.machine, product, effort, run) for kernel in program.kernels
+    )
+
+
+def _kernel(kernel: Kernel, machine: str, product: Product, effort: Effort, run: Run) -> Pipelined:
+    try:
+        text = extract(kernel, MACHINES[machine], product)
+    except Unpipelined as reason:
+        return Pipelined(kernel.name, str(reason))
+    found = of_problem(text.problem, effort, run)
+    if found.schedule is None:
+        return Pipelined(kernel.name, found.reason, text, text.problem)
+    try:
+        made = pipeline(text, found.schedule)
+    except Unpipelined as reason:
+        return Pipelined(kernel.name, str(reason), text, text.problem, found.schedule)
+    if faults := [*verify_channel(made), *verify_bodies(made, text.kernel)]:
+        raise BrokenInvariant(f"level 3 of {kernel.name}:\n" + "\n".join(faults))
+    return Pipelined(kernel.name, "", text, text.problem, found.schedule, made)
+
+
+def of_problem(problem: LoopProblem, effort: Effort, run: Run = here) -> Pipelined:
+    """A loop problem scheduled; its level 3 has no bodies and nothing around the loop."""
+    try:
+        made = scheduled(problem, effort, run=run)
+    except Infeasible as reason:
+        return Pipelined(problem.name, str(reason), None, problem)
+    kernel = channels(problem, made)
+    if faults := verify_channel(kernel):
+        raise BrokenInvariant(f"level 3 of {problem.name}:\n" + "\n".join(faults))
+    return Pipelined(problem.name, "", None, problem, made, kernel)

@@ -118,12 +118,14 @@ def _complex_parts(state: State, request: Request) -> State:
 
 
 def _rewrite(state: State, request: Request) -> State:
-    from tensorc.passes.algebra.saturate import rewrite, worth_encoding
+    from tensorc.passes.algebra.worth import worth_encoding
 
     assert isinstance(state, Program)
     wanted = request.rewrite and request.by_size and request.policy == "fast"
     if not wanted or not worth_encoding(state):
         return state
+    from tensorc.passes.algebra.saturate import rewrite
+
     return rewrite(state, request.static, worth=WORTH, run=in_worker, hints=request.hints).program
 
 
@@ -313,9 +315,11 @@ def _hinted(program: Program, request: Request) -> bool:
     """Whether costs are compared at the hints: the algebra is asked, and extents are open."""
     if not request.rewrite or request.policy != "fast" or not request.by_size:
         return False
-    from tensorc.passes.algebra.saturate import worth_encoding
+    if set(request.static) == set(program.extent_of):
+        return False
+    from tensorc.passes.algebra.worth import worth_encoding
 
-    return set(request.static) != set(program.extent_of) and worth_encoding(program)
+    return worth_encoding(program)
 
 
 _APART = (

@@ -258,7 +258,7 @@ def table_arrays(program: Program) -> dict[str, Array]:
     for table in program.tables:
         dtype = table.tensor.dtype
         if dtype.complex:
-            whole = table_values(table)
+            whole: Any = table_values(table)
             re, im = part_names(program)[table.tensor.name]
             arrays[re], arrays[im] = np.ascontiguousarray(whole.real), whole.imag.copy("C")
             continue

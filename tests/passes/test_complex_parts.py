@@ -149,7 +149,8 @@ def test_logarithms_are_numpys(name: str, dtype: Any) -> None:
     eps, tiny = np.finfo(dtype).eps, np.finfo(dtype).smallest_subnormal
     for x in (special, (parts[0] + 1j * parts[1]).astype(dtype), circle.astype(dtype)):
         with np.errstate(all="ignore"):
-            want, got = np.log(x.astype(np.clongdouble)), f(x)
+            want: Any = np.log(x.astype(np.clongdouble))
+            got: Any = f(x)
             for w, g, least in ((want.real, got.real, 1.0), (want.imag, got.imag, 0.0)):
                 same = (w == g) | (np.isnan(w) & np.isnan(g))
                 close = np.abs(w - g) <= 4 * eps * np.maximum(np.abs(w), least) + tiny

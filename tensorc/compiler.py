@@ -18,6 +18,7 @@ from tensorc.ir.node import compact
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 from tensorc.observe import State, observe, observed, show, verify
+from tensorc.progress import progress
 from tensorc.runtime.compiled import Compiled
 from tensorc.runtime.cpu import CpuKernel
 from tensorc.runtime.keys import kernel_key
@@ -301,7 +302,8 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
     found = None if observed() else cache.load(key)
     if found is not None and (request.verify == "off" or _verdict(found).reaches("cheap")):
         return _loaded(found, levels)
-    launch, code = levels.launch(), levels.code()
+    with progress(f"compiling {program.name}"):
+        launch, code = levels.launch(), levels.code()
     verdict = levels.verdict
     if verdict.outcome is Outcome.UNDECIDED and request.verify != "off":
         _LOG.warning("%s: the rewritten program was not verified: %s", program.name, verdict.reason)

@@ -140,6 +140,14 @@ class Compiled:
         sizes = [f"{n}={static[n]}" if n in static else n for n in self.program.extent_of]
         return f"<kernel {self.program.name}[{', '.join(sizes)}] for {self.levels.target}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is, and the program, escaped."""
+        from html import escape
+
+        from tensorc.ir.print_tensor import show_program
+
+        return f"<pre>{escape(repr(self))}\n\n{escape(show_program(self.program))}</pre>"
+
     def __call__(self, *operands: object, **named: object) -> Any:
         """The outputs for these arrays, in their library: one, or a tuple of several, hence Any.
 

@@ -162,3 +162,9 @@ def test_verdicts_read_back() -> None:
 def test_the_pipeline_checks_what_the_algebra_made() -> None:
     (checked,) = [step for step in compiler.PIPELINE if step.check is not None]
     assert checked.name == "saturate"
+
+
+def test_a_kernel_is_shown_in_notebooks() -> None:
+    op = tc.loads("op f(x: f32[n]) -> y: f32[n]\n  y[n] = select(x[n] < 1, x[n], 1)\n").f
+    shown = op.compile()._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    assert shown.startswith("<pre>&lt;kernel f[n]") and "x[n] &lt; 1" in shown

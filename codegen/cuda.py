@@ -1,8 +1,8 @@
 """Level 2 to CUDA C++: one source for a program, one function for each of its kernels.
 
-A kernel whose fragments belong to tensor cores is emitted for warps (`cuda_warps`), any other for
-threads (`cuda_threads`). The text calls the helpers of the headers it includes for what is not C++;
-the emulator and a GPU compile the same text.
+A kernel whose fragments belong to tensor cores is emitted for warps (`cuda_warps`) or for warp
+groups with roles (`cuda_roles`), any other for threads (`cuda_threads`). The text calls the helpers
+of the headers it includes for what is not C++; the emulator and a GPU compile the same text.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tensorc.codegen.cuda_roles import Roles
 from tensorc.codegen.cuda_threads import Threads
 from tensorc.codegen.cuda_warps import Warps
-from tensorc.ir.launch import Entry, Strides
-from tensorc.ir.placement import Placement
+from tensorc.ir.launch import Entry, Map, Strides
+from tensorc.ir.placement import Pipelined, Placement
 from tensorc.ir.tile import TileProgram
 
 
@@ -24,6 +25,8 @@ class CudaKernel:
     entry: Entry
     threads: int
     shared: int  # bytes of dynamic shared memory
+    maps: tuple[Map, ...] = ()  # tensor maps, the first parameters
+    most: int = 0  # blocks of a launch, which take the grid's in turn; 0: one block for each
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class CudaModule:
 
 def emit(
     program: TileProgram, static: Mapping[str, int], strides: Mapping[str, Strides],
-    placements: Sequence[Placement | None] = (), fast: bool = True,
+    placements: Sequence[Placement | Pipelined | None] = (), fast: bool = True,
 ) -> CudaModule:  # fmt: skip
     """The whole program as one source. `static`: extents fixed now; `strides`: of tensors that are
     not row-major, None where they are known only at the call; `placements`: of each kernel for
@@ -47,12 +50,16 @@ def emit(
     for number, (kernel, placement) in enumerate(zip(program.kernels, placed, strict=True)):
         if placement is None:
             emitter = Threads(kernel, number, program, static, strides)
+        elif isinstance(placement, Pipelined):
+            emitter = Roles(placement, number, program, static, strides, fast)
         else:
             emitter = Warps(kernel, number, program, static, strides, placement, fast)
         texts.append(emitter.text())
         grid = tuple((block.index, block.size) for block in kernel.grid)
         entry = Entry(emitter.symbol, tuple(emitter.parameters.slots), grid)
-        kernels.append(CudaKernel(entry, emitter.threads, emitter.shared))
+        maps = emitter.maps if isinstance(emitter, Roles) else ()
+        most = placement.most if isinstance(placement, Pipelined) else 0
+        kernels.append(CudaKernel(entry, emitter.threads, emitter.shared, maps, most))
     headers = ["device.cuh", "scalar.cuh"] + (["tile.cuh"] if any(placed) else [])
     head = f"// {program.name}\n" + "".join(f'#include "{name}"\n' for name in headers)
     return CudaModule("\n".join([head, *texts]), tuple(kernels))

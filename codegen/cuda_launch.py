@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorc.codegen.cuda import CudaKernel
-from tensorc.codegen.driver import Dim3, Function, Module, Parameter
+from tensorc.codegen.driver import ELEMENTS, Box, Dim3, Function, Module, Parameter
 from tensorc.errors import Unavailable
-from tensorc.ir.launch import Slot
+from tensorc.ir.launch import Map, Slot
 
 Array = npt.NDArray[Any]
 LARGEST_GRID = 2**31 - 1  # blocks along x
@@ -27,6 +27,13 @@ class Launcher(Protocol):
         self, function: Function, grid: Dim3, block: Dim3, shared: int,
         parameters: Sequence[Parameter],
     ) -> None: ...  # fmt: skip
+
+
+@runtime_checkable
+class Mapper(Protocol):
+    """What kernels with tensor maps need of a driver."""
+
+    def tensor_map(self, address: int, box: Box) -> bytes: ...
 
 
 class Device(Launcher, Protocol):
@@ -56,7 +63,9 @@ def launch(
     for kernel in kernels:
         blocks = prod(-(-extents[index] // block) for index, block in kernel.entry.grid)
         values = [_value(slot, arrays, extents, error) for slot in kernel.entry.slots]
-        _launch(device, module, kernel, blocks, values)
+        if blocks:
+            maps = [_map(device, item, arrays[item.tensor]) for item in kernel.maps]
+            _launch(device, module, kernel, blocks, maps, values)
 
 
 def run(
@@ -91,18 +100,36 @@ def run(
 
 
 def _launch(
-    device: Launcher, module: Module, kernel: CudaKernel, blocks: int, values: list[int]
-) -> None:
-    if not blocks:
-        return
+    device: Launcher, module: Module, kernel: CudaKernel, blocks: int, maps: list[bytes],
+    values: list[int],
+) -> None:  # fmt: skip
+    blocks = min(blocks, kernel.most) if kernel.most else blocks
     if blocks > LARGEST_GRID:
         raise Unavailable(
             f"{kernel.entry.symbol} needs {blocks} blocks and a launch has at most {LARGEST_GRID}; "
             "call the operator on parts of the arrays"
         )
-    parameters = [np.uint64(value % 2**64) for value in values]
+    parameters = [*maps, *(np.uint64(value % 2**64) for value in values)]
     function = module.function(kernel.entry.symbol)
     device.launch(function, (blocks, 1, 1), (kernel.threads, 1, 1), kernel.shared, parameters)
+
+
+def _map(device: Launcher, item: Map, array: Placed) -> bytes:
+    """A tensor map of an array; of an empty one, from which nothing is read, of one box.
+
+    Unavailable: the device makes none, or the array lies so that there is none.
+    """
+    if not isinstance(device, Mapper):
+        raise Unavailable("this device makes no tensor maps")
+    size, shape = ELEMENTS[item.element][1], array.shape[::-1]
+    strides = tuple(stride * size for stride in array.strides[::-1][1:])
+    if not prod(shape):
+        shape, strides = tuple(1 for _ in shape), tuple(16 for _ in strides)
+    box = Box(item.element, shape, strides, item.box[::-1], item.swizzle)
+    try:
+        return device.tensor_map(array.address, box)
+    except ValueError as fault:
+        raise Unavailable(f"{item.tensor}: {fault}") from None
 
 
 def _put(device: Device, alloc: Callable[[int], int], array: Array) -> Placed:

@@ -22,7 +22,7 @@ _TAKEN = frozenset(
     "template this thread_local throw true try typedef typeid typename union unsigned using "
     "virtual void volatile wchar_t while xor xor_eq u8 u16 u32 u64 i64 linux unix "
     "i j s t reg half word side piece pair words part total lane warp_m warp_n smem shared slot "
-    "rest tile tiles put count rows wide v".split()
+    "rest tile tiles put count rows wide v before round block blocks step thread group".split()
 )
 _CALLED = re.compile(
     r"((?i:tc|tcs|tct|emu)|at|wide|body)_.*|a?(sin|cos|tan)h?f?|"
@@ -78,12 +78,13 @@ class Parameters:
         self, names: Names, kernel: Kernel, program: TileProgram, static: Mapping[str, int],
         strides: Mapping[str, Strides],
     ) -> None:  # fmt: skip
-        self.names, self.static, self.strides = names, static, strides
+        known = {n: s.constant for n, s in program.extents if s.constant is not None}
+        self.names, self.strides = names, strides
+        self.static: Mapping[str, int] = {**known, **static}
         self.slots: dict[Slot, str] = {}
         self.base: dict[str, str] = {}  # of indices that a block or a loop binds
         self.opaque: Callable[[Expr], str] = _unknown  # a number that a bound reads from data
         self._tensors: dict[str, Tensor] = {}
-        self._extents = program.extent_of
         self._written = {tensor.name for tensor in kernel.writes}
         self._consts = {one.tensor.name: one.tensor for one in program.parameters if one.const}
 
@@ -117,8 +118,7 @@ class Parameters:
 
     def known(self, index: str) -> int | None:
         """An index's extent, if it is known now."""
-        size = self._extents.get(index)
-        return self.static.get(index) if size is None else self.static.get(index, size.constant)
+        return self.static.get(index)
 
     def pointer(self, tensor: Tensor) -> str:
         """The address of a tensor's element 0."""

@@ -35,6 +35,7 @@ class Scope:
         self.shared: Shared = arrange(kernel, placement.depth)
         self.block = whole(kernel)  # lanes of indices; a block's where the grid or a loop binds it
         self.variables: dict[str, str] = {}  # of register tiles
+        self.windows: dict[str, int] = {}  # the first lane of indices of which warps have a part
         self.heads: dict[str, str] = {}  # declarations at the kernel's start, by name
         self.aligned: dict[str, str] = {}  # what 16-byte copies to shared memory rest on, by tensor
         self._positions: dict[str, str] = {}
@@ -46,7 +47,11 @@ class Scope:
         return 32 * self.placement.warps
 
     def variable(self, tile: Tile, into: Tile | None) -> tuple[str, bool]:
-        """The array of a register tile, and whether it is new."""
+        """The array of a register tile, and whether it is new. A name at "=" is the one that a
+        statement is to use."""
+        if "=" in self.variables:
+            self.variables[tile.name] = self.variables["="]
+            return self.variables["="], False
         if into is not None and _alike(tile, into) and into.name in self.variables:
             self.variables[tile.name] = self.variables[into.name]
             return self.variables[tile.name], False

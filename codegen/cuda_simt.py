@@ -62,6 +62,8 @@ class Frames:
         if self.rows:
             at = row(self.blocks, scope.placement)
             self.lanes |= positions(self.rows, self.sizes, at)
+            for axis, first in scope.windows.items():
+                self.lanes |= {axis: self.lanes[axis] + first} if axis in self.rows else {}
         if self.columns:
             at = column(self.blocks, scope.placement)
             self.lanes |= positions(self.columns, self.sizes, at)
@@ -286,7 +288,7 @@ def operand(scope: Scope, item: Let) -> Iterator[str]:
     if tile.layout.which != "A" or tile.dtype not in PACKED:
         raise NotImplementedError(f"{tile.name}: an operand made in registers: {tile.layout}")
     steps, count, _ = dimensions(tile, scope.placement)
-    name, _ = scope.variable(tile, None)
+    name, new = scope.variable(tile, None)
     sizes = dict(zip(tile.axes, tile.sizes, strict=True))
     own = Blocks(count, 2 * steps)
     lanes = positions(tile.layout.m, sizes, row(own, scope.placement))
@@ -300,7 +302,8 @@ def operand(scope: Scope, item: Let) -> Iterator[str]:
     if tests := scope.inside(axes & lanes.keys()):
         value = f"{' && '.join(tests)} ? {value} : 0.0f"
     scope.leave()
-    yield f"u32 {name}[{steps}][{count}][4];"
+    if new:
+        yield f"u32 {name}[{steps}][{count}][4];"
     yield f"TCT_FOR(s, {steps}) TCT_FOR(i, {count}) TCT_FOR(word, 4) {{"
     yield "  const int j = 2 * s + word / 2;"
     yield "  float pair[2];"

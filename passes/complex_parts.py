@@ -69,13 +69,16 @@ class _Parts:
 
     def program(self) -> Program:
         source = self.source
+        equations = tuple(e for item in source.equations for e in self.equation(item))
+        read = {item for item in postorder(e.body for e in equations) if isinstance(item, Read)}
+        checks = (check for item in source.checks for check in self.check(item))
         return replace(
             source,
             parameters=tuple(d for item in source.parameters for d in self.declarations(item)),
             outputs=tuple(d for item in source.outputs for d in self.declarations(item)),
-            equations=tuple(e for item in source.equations for e in self.equation(item)),
+            equations=equations,
             tables=tuple(t for item in source.tables for t in self.table(item)),
-            checks=tuple(c for item in source.checks for c in self.check(item)),
+            checks=tuple(check for check in checks if check.read in read),
             conditions=(),  # decided for the sizes at hand, and of no use to later passes
         )
 

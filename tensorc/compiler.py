@@ -160,6 +160,11 @@ def _same_in_exact_arithmetic(source: State, result: State, request: Request) ->
 
 
 def _lower(state: State, request: Request) -> State:
+    return _tiled(state, request)[0]
+
+
+def _tiled(state: State, request: Request) -> tuple[TileProgram, Mapping[str, str]]:
+    """Level 2, and why kernels of it are not on tensor cores, where others might be."""
     from tensorc.passes.tiling.lower import Widths, lower
     from tensorc.runtime.arrays import unit_axis
 
@@ -174,8 +179,8 @@ def _lower(state: State, request: Request) -> State:
 
         product = load_product(target.product)
         made = tile_placed(state, target.machine, widths, units, request.static, product)
-        return made.program
-    return lower(state, widths, units, target.machine, request.static, ordered)
+        return made.program, made.reasons
+    return lower(state, widths, units, target.machine, request.static, ordered), {}
 
 
 def layouts(program: Program, request: Request) -> dict[str, Strides]:
@@ -278,7 +283,8 @@ def explained(program: Program, request: Request) -> Report:
     run_passes(program, request, steps)
     machine, strides = request.target.machine, layouts(program, request)
     sizes, numerics = request.static, (request.policy, request.deterministic)
-    return report(Subject(program, tuple(steps), machine, sizes, strides, *numerics))
+    _, plain = _tiled(steps[-1].before, request)
+    return report(Subject(program, tuple(steps), machine, sizes, strides, *numerics, plain))
 
 
 def cpu_target() -> Target:

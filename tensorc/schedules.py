@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tensorc.errors import BrokenInvariant, Unavailable
-from tensorc.ir.schedule import LoopProblem
-from tensorc.ir.strict_json import Json
+from tensorc.ir.schedule import LoopProblem, Schedule
 from tensorc.ir.tensor import Program
 from tensorc.ir.tile import TileProgram
 from tensorc.machine.product import Product, load_product
 from tensorc.passes.pipelining.scheduled import Pipelined
+
+if TYPE_CHECKING:
+    from tensorc.passes.scheduling.schedule_polish import Aim
+    from tensorc.passes.scheduling.schedule_search import Effort
 
 PRODUCT_OF: Mapping[str, str] = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}
 """The product of an architecture where none is named."""
@@ -105,33 +109,48 @@ def tiled(program: Program, arch: str, sizes: Mapping[str, int]) -> Tiled:
 def pipelines_of(
     tiles: TileProgram, product: Product, prove: bool = False
 ) -> tuple[Pipelined, ...]:
-    """The pipelines of a program's kernels, solved in the worker process; `prove`: for as long as
-    a proof may take, about a minute, instead of two seconds."""
+    """The pipelines of a program's kernels; see `solved`."""
     from tensorc.passes.pipelining.scheduled import pipelines
-    from tensorc.passes.scheduling.schedule import JIT, PROVE
 
-    effort = PROVE if prove else JIT
-    return pipelines(tiles, product, effort, lambda name, data: _solve(name, data, prove))
+    return pipelines(tiles, product, lambda problem: solved(problem, prove))
 
 
 def pipeline_of(problem: LoopProblem, prove: bool = False) -> Pipelined:
-    """The pipeline of a loop problem."""
+    """The pipeline of a loop problem; see `solved`."""
     from tensorc.passes.pipelining.scheduled import of_problem
+
+    return of_problem(problem, lambda problem: solved(problem, prove))
+
+
+def solved(problem: LoopProblem, prove: bool = False) -> Schedule:
+    """The schedule of a problem: from the cache, or from the solver in the worker process, for two
+    seconds; `prove`: for as long as a proof may take, about a minute.
+
+    Raises Infeasible; Unavailable where there is no solver or it was stopped.
+    """
     from tensorc.passes.scheduling.schedule import JIT, PROVE
+    from tensorc.passes.scheduling.schedule_cache import cached_schedule
+    from tensorc.runtime.cache import directory
 
-    effort = PROVE if prove else JIT
-    return of_problem(problem, effort, lambda name, data: _solve(name, data, prove))
+    kept = directory()
+    folder = kept / "schedules" if kept else None
+    return cached_schedule(problem, folder, PROVE if prove else JIT, "slack", _solve)
 
 
-_SECONDS = 10.0, 300.0  # after which the solver is killed: at once, proving
+_SECONDS = {True: 300.0, False: 10.0}  # after which the solver is killed, proving or not
 
 
-def _solve(name: str, data: Json, prove: bool) -> Json:
+def _solve(problem: LoopProblem, effort: Effort, aim: Aim) -> Schedule:
     from tensorc import worker
+    from tensorc.passes.jobs import scheduled
+    from tensorc.passes.scheduling.schedule import PROVE
 
+    limit = _SECONDS[effort == PROVE]
     try:
-        return worker.run(name, data, _SECONDS[prove])
+        return scheduled(problem, effort, aim, lambda name, data: worker.run(name, data, limit))
     except worker.JobFailed as stopped:
         if stopped.reason == "error":
-            raise BrokenInvariant(f"{name} failed: {stopped.detail}") from stopped
+            raise BrokenInvariant(f"{problem.name}: {stopped.detail}") from stopped
         raise Unavailable(f"the scheduler was stopped ({stopped}); run again") from stopped
+    except ImportError as missing:
+        raise Unavailable(f"{missing}; pip install ortools") from missing

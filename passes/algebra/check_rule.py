@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tensorc.passes.algebra.egraph import Facts, Limits, saturate
+from tensorc.passes.algebra.egraph import Limits, saturate
 from tensorc.passes.algebra.evaluate_terms import disagreements, draw, named
+from tensorc.passes.algebra.facts import Facts
 from tensorc.passes.algebra.fields import Undefined
 from tensorc.passes.algebra.rule import Rule, facts_of
 from tensorc.passes.algebra.terms import Term, leaves

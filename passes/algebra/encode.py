@@ -11,9 +11,7 @@ is one leaf together with its guard.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 
 from tensorc.ir import constants
@@ -22,11 +20,9 @@ from tensorc.ir.functions import ANY, MAX, MIN, SUM
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.print_tensor import show
-from tensorc.ir.ranges import Ranges, Verdict
 from tensorc.ir.tensor import (
     Apply,
     Cast,
-    Equation,
     Expr,
     Literal,
     Position,
@@ -38,13 +34,13 @@ from tensorc.ir.tensor import (
     free_indices,
     value_type,
 )
-from tensorc.passes.algebra.egraph import Facts
-from tensorc.passes.algebra.exponentials import arguments
+from tensorc.passes.algebra.encoded import LOG2E, Encoded
+from tensorc.passes.algebra.functions import COMPARISONS, FUNCTIONS, arithmetic, function
 from tensorc.passes.algebra.openings import alike, gathered_axis, openable, shifts
+from tensorc.passes.algebra.read_ranges import ReadRanges
 from tensorc.passes.algebra.renaming import Names, renamed
 from tensorc.passes.algebra.terms import (
     YES,
-    Call,
     Choice,
     Gather,
     Leaf,
@@ -52,49 +48,11 @@ from tensorc.passes.algebra.terms import (
     Rounded,
     Some,
     Term,
-    add,
     call,
     fold,
-    mul,
-    neg,
 )
 
 _FOLDS = {SUM: "Sum", MAX: "Max", MIN: "Min"}
-LOG2E = Leaf("log2(e)")
-
-
-@dataclass
-class Encoded:
-    """A program's equations as terms, with what the leaves are. `kept`: equations that stand as
-    they are; `extents`: those of indices, gathered ones included; `reads`: forms that reads took;
-    `gathers`: the reads that a gathered row stands for, by index name; `permuted`: those of which
-    every row is picked once; `names`: of terms that the program names."""
-
-    program: Program
-    dtype: DType
-    roots: list[tuple[Equation, Term]] = field(default_factory=list[tuple[Equation, Term]])
-    leaves: dict[str, Expr] = field(default_factory=dict[str, Expr])
-    constants: set[str] = field(default_factory=set[str])
-    permutations: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    permuted: set[str] = field(default_factory=set[str])
-    extents: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
-    reads: dict[Read, set[Read]] = field(default_factory=dict[Read, set[Read]])
-    gathers: dict[str, list[tuple[Read, int]]] = field(
-        default_factory=dict[str, list[tuple[Read, int]]]
-    )
-    names: dict[Term, str] = field(default_factory=dict[Term, str])
-
-    def free(self) -> dict[str, frozenset[str]]:
-        """The free indices of all leaves, extents that rules bring in among them."""
-        extents = {f"|{name}|": frozenset[str]() for name in self.extents}
-        return {**extents, **self.facts().free}
-
-    def facts(self) -> Facts:
-        """What the e-graph is told of the leaves."""
-        free = {name: free_indices(expr) for name, expr in self.leaves.items()}
-        terms = [term for _, term in self.roots]
-        known = frozenset(self.constants), frozenset(self.permutations)
-        return Facts({LOG2E.name: frozenset(), **free}, *known, arguments(terms))
 
 
 def encode(program: Program, sizes: Mapping[str, int], behind_guards: bool = False) -> Encoded:
@@ -137,7 +95,7 @@ class _Encoder:
         self.shifts = shifts(program)
         self.alike = alike(program)
         self.memo: dict[tuple[Expr, tuple[tuple[str, str], ...]], Term] = {}
-        self.known_in_range: dict[Read, bool] = {}
+        self.ranges = ReadRanges(program)
         self.forms: dict[
             str, set[tuple[str, ...]]
         ] = {}  # index names that opened names are read at
@@ -216,36 +174,16 @@ class _Encoder:
             case "max" if expr in self.shifts:
                 return call("shift", self.operand(args[0], names))
             case "add" | "mul" | "sub" | "neg" | "div" | "max" | "min" as name:
-                return _arithmetic(name, [self.operand(arg, names) for arg in args])
-            case name if len(args) <= 2 and name in _FUNCTIONS:
-                return _function(name, [self.operand(arg, names) for arg in args])
+                return arithmetic(name, [self.operand(arg, names) for arg in args])
+            case name if len(args) <= 2 and name in FUNCTIONS:
+                return function(name, [self.operand(arg, names) for arg in args])
             case _:
                 return self.leaf(expr, names)
 
     def protected(self, *exprs: Expr) -> bool:
         """Whether a guard may keep a read in these from leaving its tensor."""
         reads = (item for item in postorder(exprs) if isinstance(item, Read))
-        return not self.behind_guards and not all(map(self.in_range, reads))
-
-    def in_range(self, read: Read) -> bool:
-        """Whether a read is in range wherever its indices are, whatever guards say."""
-        if read not in self.known_in_range:
-            pairs = zip(read.subscripts, read.tensor.shape, strict=True)
-            self.known_in_range[read] = all(itertools.starmap(self.stays, pairs))
-        return self.known_in_range[read]
-
-    def stays(self, subscript: Expr, limit: Polynomial) -> bool:
-        program = self.made.program
-        if isinstance(subscript, Position) and program.extent_of[subscript.index] is limit:
-            return True
-        ranges = Ranges(program.extent_of, free_indices(subscript))
-        if ranges.judge(subscript, limit).verdict is Verdict.PROVED:
-            return True
-        value = ranges.integers.polynomial(subscript)
-        return any(
-            not item.guards and item.value is value and item.limit is limit
-            for item in program.conditions
-        )
+        return not self.behind_guards and not all(map(self.ranges.in_range, reads))
 
     def reduced(self, expr: Reduce, names: Names) -> Term:
         """A sum, maximum or minimum in the program's type; any other reduction is a leaf."""
@@ -381,7 +319,7 @@ class _Encoder:
             case Apply(function, (Literal(value, _),)) if function.name == "log" and value == 2:
                 return call("recip", LOG2E)
             case Apply(function, args) if function.name in ("mul", "div", "neg"):
-                return _arithmetic(function.name, [self.constant(arg) for arg in args])
+                return arithmetic(function.name, [self.constant(arg) for arg in args])
             case _:
                 return self.size_constant(expr)
 
@@ -401,35 +339,3 @@ class _Encoder:
         while self.made.leaves.setdefault(name, here) is not here:
             name += "'"
         return Leaf(name)
-
-
-_FUNCTIONS = frozenset(
-    "exp exp2 log log2 sqrt rsqrt sin cos tanh sigmoid erf expm1 log1p abs sign floor ceil round "
-    "pow".split()
-)  # fmt: skip
-COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-_TWO = Mul(Fraction(2), ())
-
-
-def _function(name: str, args: list[Term]) -> Term:
-    """A function of terms; a square is a product, however the exponent is written."""
-    return mul([args[0]] * 2) if name == "pow" and args[1] is _TWO else call(name, *args)
-
-
-def _arithmetic(name: str, args: list[Term]) -> Term:
-    match name:
-        case "add":
-            return add(args)
-        case "mul":
-            return mul(args)
-        case "sub":
-            return add([args[0], neg(args[1])])
-        case "neg":
-            return neg(args[0])
-        case "div":
-            return mul([args[0], call("recip", args[1])])
-        case _:
-            found = args[0]
-            for arg in args[1:]:
-                found = Call(name, (found, arg))
-            return found

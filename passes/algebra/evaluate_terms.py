@@ -10,7 +10,8 @@ import numpy as np
 
 from tensorc.ir.node import Node, postorder
 from tensorc.passes.algebra import fields
-from tensorc.passes.algebra.egraph import ENode, Facts, Graph
+from tensorc.passes.algebra.egraph import ENode, Graph
+from tensorc.passes.algebra.facts import Facts
 from tensorc.passes.algebra.fields import NO, PRIMES, Value
 from tensorc.passes.algebra.terms import (
     Add,

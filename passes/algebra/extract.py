@@ -272,12 +272,13 @@ def _term(option: Option, made: Mapping[int, Term]) -> Term:
     if option.product is not None:
         (indices,) = option.node.data
         assert isinstance(indices, tuple)
-        body = _of_node(option.product, [made[arg] for arg in option.product.args])
+        body = of_node(option.product, [made[arg] for arg in option.product.args])
         return Fold("Sum", indices, made[option.node.args[0]], body)
-    return _of_node(option.node, [made[arg] for arg in option.node.args])
+    return of_node(option.node, [made[arg] for arg in option.node.args])
 
 
-def _of_node(item: ENode, args: list[Term]) -> Term:
+def of_node(item: ENode, args: list[Term]) -> Term:
+    """An e-node over terms, as a term: products and sums of one part are that part."""
     match item.operator, item.data:
         case "Leaf", (str(name),):
             return Leaf(name)

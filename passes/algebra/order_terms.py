@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tensorc.ir.node import Node, postorder, rebuild
 from tensorc.passes.algebra import terms as t
 from tensorc.passes.algebra.contraction_order import Tree, order
-from tensorc.passes.algebra.encode import LOG2E, Encoded
+from tensorc.passes.algebra.encoded import LOG2E, Encoded
 from tensorc.passes.algebra.terms import YES, Fold, Mul, Term, mul
 
 

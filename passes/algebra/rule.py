@@ -18,7 +18,7 @@ from enum import Enum
 from fractions import Fraction
 
 from tensorc.ir.choose import Chooser, chance, pick, subset
-from tensorc.passes.algebra.egraph import Facts
+from tensorc.passes.algebra.facts import Facts
 from tensorc.passes.algebra.terms import Leaf, Mul, Term, leaves, mul
 
 

@@ -16,7 +16,8 @@ from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.tensor import Program
 from tensorc.passes.algebra.decode import Lost, decode
 from tensorc.passes.algebra.egraph import EngineFailed, Graph, Limits
-from tensorc.passes.algebra.encode import Encoded, encode
+from tensorc.passes.algebra.encode import encode
+from tensorc.passes.algebra.encoded import Encoded
 from tensorc.passes.algebra.exponentials import EXPONENTIALS
 from tensorc.passes.algebra.extract import Extracted
 from tensorc.passes.algebra.renaming import Unsuitable
@@ -59,11 +60,9 @@ def rewrite(
     """
     if rules is None and not worth_encoding(program):
         return Rewritten(program)
-    expected = {**(hints or {}), **extents}
-    known = {Symbol(name, kind): n for name, n in expected.items() for kind in _KINDS}
     try:
         encoded = encode(program, extents)
-        sizes = {name: evaluate(size, known) for name, size in encoded.extents.items()}
+        sizes = sizes_of(encoded, {**(hints or {}), **extents})
     except (Unsuitable, KeyError) as reason:
         return Rewritten(program, f"not rewritten: {reason}")
     if 0 in sizes.values():
@@ -72,6 +71,12 @@ def rewrite(
 
 
 _KINDS = ("extent", "parameter")
+
+
+def sizes_of(encoded: Encoded, extents: Mapping[str, int]) -> dict[str, int]:
+    """The sizes of all indices of an encoded program. KeyError: an extent is not given."""
+    known = {Symbol(name, kind): n for name, n in extents.items() for kind in _KINDS}
+    return {name: evaluate(size, known) for name, size in encoded.extents.items()}
 
 
 def _rewritten(

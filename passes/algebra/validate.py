@@ -21,7 +21,8 @@ from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.print_tensor import show
 from tensorc.ir.tensor import Expr, Position, Program, Read, Reduce, free_indices, value_type
 from tensorc.passes.algebra import fields
-from tensorc.passes.algebra.encode import LOG2E, Encoded, encode
+from tensorc.passes.algebra.encode import encode
+from tensorc.passes.algebra.encoded import LOG2E, Encoded
 from tensorc.passes.algebra.evaluate_terms import LOG2E_VALUE, Sample, evaluate
 from tensorc.passes.algebra.fields import NO, PRIMES, Undefined, Value
 from tensorc.passes.algebra.renaming import Unsuitable, renamed

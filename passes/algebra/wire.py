@@ -14,8 +14,9 @@ from typing import Any, cast
 from tensorc.ir.node import Node, fields_of, postorder
 from tensorc.ir.strict_json import Json
 from tensorc.passes.algebra import terms as made
-from tensorc.passes.algebra.egraph import ENode, Facts, Graph
+from tensorc.passes.algebra.egraph import ENode, Graph
 from tensorc.passes.algebra.extract import Extracted
+from tensorc.passes.algebra.facts import Facts
 from tensorc.passes.algebra.terms import Term
 
 _CLASSES: Mapping[str, Callable[..., Node]] = {

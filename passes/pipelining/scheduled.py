@@ -6,6 +6,7 @@ checked by the checker, level-3 kernels by their verifiers; what those find is a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tensorc.errors import BrokenInvariant, Infeasible
@@ -16,12 +17,13 @@ from tensorc.ir.verify_bodies import verify_bodies
 from tensorc.ir.verify_channel import verify_channel
 from tensorc.machine.machines import MACHINES
 from tensorc.machine.product import Product
-from tensorc.passes.jobs import Run, here, scheduled
 from tensorc.passes.pipelining.channels import channels
 from tensorc.passes.pipelining.pipeline import pipeline
 from tensorc.passes.scheduling.extract_problem import LoopText, extract
 from tensorc.passes.scheduling.groups import Unpipelined
-from tensorc.passes.scheduling.schedule_search import Effort
+
+Solve = Callable[[LoopProblem], Schedule]
+"""Finds the schedule of a problem, or raises Infeasible."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +38,17 @@ class Pipelined:
     channel: channel.Kernel | None = None
 
 
-def pipelines(
-    program: TileProgram, product: Product, effort: Effort, run: Run = here
-) -> tuple[Pipelined, ...]:
-    """Every kernel of a program scheduled on `product`. `run` does the job `schedule` (`jobs`)."""
-    return tuple(
-        _kernel(kernel, program.machine, product, effort, run) for kernel in program.kernels
-    )
+def pipelines(program: TileProgram, product: Product, solve: Solve) -> tuple[Pipelined, ...]:
+    """Every kernel of a program scheduled on `product`."""
+    return tuple(_kernel(kernel, program.machine, product, solve) for kernel in program.kernels)
 
 
-def _kernel(kernel: Kernel, machine: str, product: Product, effort: Effort, run: Run) -> Pipelined:
+def _kernel(kernel: Kernel, machine: str, product: Product, solve: Solve) -> Pipelined:
     try:
         text = extract(kernel, MACHINES[machine], product)
     except Unpipelined as reason:
         return Pipelined(kernel.name, str(reason))
-    found = of_problem(text.problem, effort, run)
+    found = of_problem(text.problem, solve)
     if found.schedule is None:
         return Pipelined(kernel.name, found.reason, text, text.problem)
     try:
@@ -62,10 +60,10 @@ def _kernel(kernel: Kernel, machine: str, product: Product, effort: Effort, run:
     return Pipelined(kernel.name, "", text, text.problem, found.schedule, made)
 
 
-def of_problem(problem: LoopProblem, effort: Effort, run: Run = here) -> Pipelined:
+def of_problem(problem: LoopProblem, solve: Solve) -> Pipelined:
     """A loop problem scheduled; its level 3 has no bodies and nothing around the loop."""
     try:
-        made = scheduled(problem, effort, run=run)
+        made = solve(problem)
     except Infeasible as reason:
         return Pipelined(problem.name, str(reason), None, problem)
     kernel = channels(problem, made)

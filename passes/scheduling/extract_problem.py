@@ -16,14 +16,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 
 from tensorc.ir.bodies import statement_name
 from tensorc.ir.channel import Holds, Window
-from tensorc.ir.schedule import Dependence, LoopProblem, Operation, Ring, Role, Value
+from tensorc.ir.schedule import Dependence, LoopProblem, Operation, Ring, Role, Use, Value
 from tensorc.ir.tile import Carry, Kernel, Let, Loop, Statement, Store, Tile
-from tensorc.ir.walk_tile import expressions, reads, statements, tensors_in, tiles
+from tensorc.ir.walk_tile import reads, statements, tiles
 from tensorc.machine.costs import (
+    COPY,
     MMA,
     Ledger,
     computed,
@@ -40,6 +42,7 @@ from tensorc.machine.product import Product
 from tensorc.passes.scheduling.divide import copies, divide, instruction, multiplies
 from tensorc.passes.scheduling.groups import Group, Instance, Unpipelined, groups, instances
 from tensorc.passes.scheduling.statement_costs import (
+    fetched,
     products,
     registers,
     size_in_bytes,
@@ -79,6 +82,8 @@ def extract(kernel: Kernel, machine: Machine, product: Product) -> LoopText:
     """
     kernel = divide(kernel, machine)
     before, loop, after = _split(kernel)
+    if not any(multiplies(item, machine) for item in statements(loop.body)):
+        raise Unpipelined(f"no tensor core works in the loop of {loop.index}")
     ledger, sizes = Ledger(product), lanes_of(kernel)
     named = dict(_named(groups(loop.body, machine, ledger, sizes)))
     found = {i.name: i for name, group in named.items() for i in instances(group, name, sizes)}
@@ -180,24 +185,29 @@ class _Extraction:
             kind = instruction(first, self.machine).cost.rate.removeprefix("rate.mma_")
             macs = products(first, item.sizes)
             return multiplied(self.ledger, name, macs, item.part, kind=kind, statement=statement)
-        return computed(
-            self.ledger, name, item.part, statement=statement, amounts=self.amounts(item)
+        amounts, moved = self.amounts(item)
+        extra = self.ledger.cycles("cost.copy_latency") if moved else 0
+        made = computed(
+            self.ledger, name, item.part, extra=extra, statement=statement, amounts=amounts
         )
+        if not moved:
+            return made
+        fetching = Use(COPY, ceil(moved / self.ledger["rate.copy"]))
+        return replace(made, uses=(*made.uses, fetching))
 
-    def amounts(self, item: Instance) -> dict[str, int]:
-        """What threads compute, by rate."""
-        total = Counter[str]()
+    def amounts(self, item: Instance) -> tuple[dict[str, int], int]:
+        """What threads compute, by rate, and the bytes that they read from memory."""
+        total, moved = Counter[str](), 0
         for statement in item.group.statements:
-            if any(isinstance(statement, Store) or tensors_in([e]) for e in expressions(statement)):
-                raise Unpipelined(
-                    f"{statement_name(statement)} reads or stores memory by threads in the loop"
-                )
+            if isinstance(statement, Store):
+                raise Unpipelined(f"{statement_name(statement)} stores in the loop")
+            moved += fetched(statement, self.loop.index, item.sizes)
             if instruction(statement, self.machine).cost.rate == "rate.shared":
                 assert isinstance(statement, Let)
                 total["shared"] += size_in_bytes(statement.tile, item.sizes)
             else:
                 total.update(work(statement, item.sizes))
-        return dict(total)
+        return dict(total), moved
 
     # --- storage --------------------------------------------------------------------------------
 

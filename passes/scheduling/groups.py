@@ -21,7 +21,7 @@ from tensorc.ir.walk_tile import reads
 from tensorc.machine.costs import Ledger
 from tensorc.machine.instruction import Machine
 from tensorc.passes.scheduling.divide import copies, multiplies
-from tensorc.passes.scheduling.statement_costs import lanes, work
+from tensorc.passes.scheduling.statement_costs import elements, work
 
 Simple = Let | Store
 Nest = tuple[tuple[str, int], ...]
@@ -166,9 +166,7 @@ class _Joining:
     def small(self, group: Group) -> bool:
         """Whether a thread has at most one element of what it does."""
         sizes = part_sizes(self.sizes, group.nest)
-        done = [n for item in group.statements for n in work(item, sizes).values()]
-        made = [lanes(i.tile, sizes) for i in group.statements if isinstance(i, Let)]
-        return max((*done, *made), default=0) <= THREADS
+        return all(elements(item, sizes) <= THREADS for item in group.statements)
 
     def cycles(self, *parts: Group) -> int:
         """How long the groups take together: as long as the unit that has most to do."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,13 +35,20 @@ def schedule_key(problem: LoopProblem, effort: Effort, aim: Aim) -> str:
 
 
 def cached_schedule(
-    problem: LoopProblem, folder: Path, effort: Effort = PROVE, aim: Aim = "slack"
+    problem: LoopProblem,
+    folder: Path | None,
+    effort: Effort = PROVE,
+    aim: Aim = "slack",
+    solve: Callable[[LoopProblem, Effort, Aim], Schedule] = schedule,
 ) -> Schedule:
-    """The schedule kept in `folder`, or a new one, then kept there if it may be."""
+    """The schedule kept in `folder`, or the one that `solve` finds, then kept there if it may be.
+    `folder` None: nothing is kept."""
+    if folder is None:
+        return solve(problem, effort, aim)
     path = folder / f"{schedule_key(problem, effort, aim)}.schedule"
     if (known := _kept(problem, path)) is not None:
         return known
-    made = schedule(problem, effort, aim)
+    made = solve(problem, effort, aim)
     if KILLED not in made.certificate.note:
         _keep(path, print_schedule(made))
     return made
@@ -57,7 +65,8 @@ def _kept(problem: LoopProblem, path: Path) -> Schedule | None:
 def _keep(path: Path, text: str) -> None:
     """Written beside its place and renamed, so that no reader sees a part of it."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}.tmp")
         draft.write_text(text, "utf-8")
         draft.replace(path)

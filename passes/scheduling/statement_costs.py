@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from tensorc.ir.dtypes import DType
 from tensorc.ir.functions import PROD, SUM
 from tensorc.ir.node import postorder
-from tensorc.ir.tensor import Apply, Cast, Expr, Select
+from tensorc.ir.tensor import Apply, Cast, Expr, Select, free_indices
 from tensorc.ir.tile import Frame, Let, Operand, Store, Tile
-from tensorc.ir.walk_tile import constant, values_in
+from tensorc.ir.walk_tile import constant, tensors_in, values_in
 
 Sizes = Mapping[str, int]
 """Lanes of every index in a statement; of an index that is divided, those of its part."""
@@ -65,6 +65,21 @@ def products(let: Let, sizes: Sizes) -> int:
     return lanes(let.tile, sizes) * math.prod(sizes[axis] for axis in let.reduced)
 
 
+def elements(item: Let | Store, sizes: Sizes) -> int:
+    """How many elements a statement computes, before it reduces."""
+    if isinstance(item, Let):
+        body = _points(item.body, sizes) if item.op is not None else 0
+        return max(lanes(item.tile, sizes), body)
+    return _points(item.value, sizes)
+
+
+def fetched(item: Let, index: str, sizes: Sizes) -> int:
+    """Bytes that threads read from memory for a statement, of tensors at elements that change with
+    `index`; what stays is at hand after the first time."""
+    found = [read for read in tensors_in([item.body]) if index in free_indices(read)]
+    return sum(_points(read, sizes) * read.tensor.dtype.bits // 8 for read in found)
+
+
 def work(item: Let | Store, sizes: Sizes) -> Counter[str]:
     """Results by rate that threads compute for a statement."""
     body = item.body if isinstance(item, Let) else item.value
@@ -83,9 +98,9 @@ def work(item: Let | Store, sizes: Sizes) -> Counter[str]:
 
 
 def _points(expr: Expr, sizes: Sizes) -> int:
-    """Elements of an expression: as many as the tiles that it reads have together."""
+    """Elements of an expression: one for each lane of its indices and of the tiles it reads."""
     axes = {axis for value in values_in([expr]).values() for axis in value.axes}
-    return math.prod(sizes[axis] for axis in axes)
+    return math.prod(sizes.get(axis, 1) for axis in axes | free_indices(expr))
 
 
 def _node(node: Expr, points: int) -> Mapping[str, int]:

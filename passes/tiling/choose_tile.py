@@ -32,7 +32,7 @@ PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}  # that tiles
 class Wanted:
     """What a program is tiled for. `widths`: of plain kernels; `units`: the unit-stride axis of
     tensors that are not row-major; `static`: extents fixed in the kernels; `hints`: others, that
-    only guide; `names`: names that no tile may have; `product`: the GPU by name ("": the usual);
+    only guide; `names`: names that no tile may have; `gpu`: whose rates choose (None: the usual);
     `refused`: why a kernel cannot be made into code ("": it can)."""
 
     machine: str
@@ -41,7 +41,7 @@ class Wanted:
     static: Mapping[str, int]
     hints: Mapping[str, int]
     names: frozenset[str] = frozenset()
-    product: str = ""
+    gpu: Product | None = None
     refused: Callable[[Kernel], str] = lambda kernel: ""
 
     @property
@@ -50,9 +50,9 @@ class Wanted:
         return {**self.hints, **self.static}
 
     @property
-    def gpu(self) -> Product:
-        """The GPU whose rates decide."""
-        return load_product(self.product or PRODUCTS[self.machine])
+    def product(self) -> Product:
+        """The GPU whose rates choose."""
+        return self.gpu or load_product(PRODUCTS[self.machine])
 
     def scene(self, program: Program, plan: Plan) -> Scene:
         """What the kernels of a plan are tiled for."""
@@ -84,7 +84,7 @@ def evaluated(extents: Mapping[str, Polynomial], given: Mapping[str, int]) -> di
 def candidates(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Iterator[Candidate]:
     """Every tile of a kernel that fits, each once. Raises Unfused, saying why, where there is
     none."""
-    product = wanted.gpu
+    product = wanted.product
     reasons: list[str] = []
     made: set[tuple[tuple[str, int], ...]] = set()
     fits = False

@@ -31,7 +31,7 @@ def in_parts(
     program: Program, plan: Plan, whole: Estimate, wanted: Wanted
 ) -> TileProgram | None:  # fmt: skip
     """The program with its one pass in parts; None where that is not estimated to be faster."""
-    processors = wanted.gpu.whole("chip.processors")
+    processors = wanted.product.whole("chip.processors")
     if 2 * whole.blocks > processors:
         return None
     best: tuple[float, TileProgram] | None = None
@@ -69,4 +69,4 @@ def _parts(
 def _seconds(kernel: Kernel, plan: Plan, wanted: Wanted) -> float:
     extents = dict(plan.extents)
     sizes = evaluated(extents, wanted.guided)
-    return estimate(kernel, MACHINES[wanted.machine], wanted.gpu, extents, sizes).seconds
+    return estimate(kernel, MACHINES[wanted.machine], wanted.product, extents, sizes).seconds

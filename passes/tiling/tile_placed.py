@@ -1,5 +1,5 @@
-"""Level 2 for GPUs whose kernels for tensor cores have a place: `tile_gpu`, or plain kernels for
-all of a program if one of its kernels fits no block of warps.
+"""Level 2 for GPUs whose kernels for tensor cores have a place: `tile_gpu` with tiles that warps
+can hold.
 
 True afterwards: `place_warps` refuses no kernel, and `reasons` says why kernels are plain.
 """
@@ -10,11 +10,14 @@ from collections.abc import Mapping
 
 from tensorc.errors import Infeasible
 from tensorc.ir.tensor import Program
+from tensorc.ir.tile import Kernel
 from tensorc.machine.product import Product
 from tensorc.passes.scheduling.place_warps import place_warps
+from tensorc.passes.tiling.choose_tile import Wanted
 from tensorc.passes.tiling.contiguity import Units
-from tensorc.passes.tiling.lower import Widths, lower
-from tensorc.passes.tiling.tile_gpu import Tiled, tile_gpu
+from tensorc.passes.tiling.lower import Widths
+from tensorc.passes.tiling.tile_apart import Tiled
+from tensorc.passes.tiling.tile_gpu import tile_for
 
 
 def tile_placed(
@@ -22,12 +25,15 @@ def tile_placed(
     static: Mapping[str, int], product: Product,
 ) -> Tiled:  # fmt: skip
     """Tile a canonical program for a GPU; the arguments are those of `tile_gpu`. `product`: whose
-    registers and memory kernels have to fit into."""
-    made = tile_gpu(program, machine, widths, units, static)
-    try:
-        for kernel in made.program.kernels:
+    registers and memory kernels have to fit into, and whose rates choose among those that do."""
+
+    def refused(kernel: Kernel) -> str:
+        try:
             place_warps(kernel, product)
-    except Infeasible as why:
-        plain = lower(program, widths, units, machine, static)
-        return Tiled(plain, {kernel.name: str(why) for kernel in plain.kernels})
-    return made
+        except Infeasible as why:
+            return str(why)
+        return ""
+
+    return tile_for(
+        program, Wanted(machine, widths, units, static, {}, gpu=product, refused=refused)
+    )

@@ -104,6 +104,9 @@ def prune(max_bytes: int | None, as_json: bool) -> int:
     folder = _folder()
     left = sweep(folder)
     removed = remove(folder, LIMIT if max_bytes is None else max_bytes)
+    if max_bytes == 0:
+        for schedule in (folder / "schedules").glob("*.schedule"):
+            schedule.unlink(missing_ok=True)
     if as_json:
         print_json("cache-prune", {"kernels": removed, "temporaries": left})
         return 0

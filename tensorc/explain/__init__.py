@@ -16,6 +16,7 @@ from tensorc.explain.hints import hints
 from tensorc.explain.kernels import kernels
 from tensorc.explain.numerics import numerics
 from tensorc.explain.passes import passes
+from tensorc.explain.rewrites import rewrites
 from tensorc.explain.subject import Section, Step, Subject
 from tensorc.ir.strict_json import Json
 
@@ -23,6 +24,7 @@ __all__ = ["SECTIONS", "Report", "Section", "Step", "Subject", "report"]
 
 SECTIONS: tuple[Callable[[Subject], Section | None], ...] = (
     passes,
+    rewrites,
     kernels,
     costs,
     numerics,

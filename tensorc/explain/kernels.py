@@ -31,11 +31,14 @@ def kernels(subject: Subject) -> Section:
         places = [*_places("grid", grid), *_places("loops", loops)]
         lines.append(f"{kernel.name}: {'; '.join(places) or 'one element'}")
         lines += [f"  {line}" for line in why or ["no vector lanes: one element at a time"]]
+        plain = subject.plain.get(kernel.name)
+        lines += [f"  not on tensor cores: {plain}"] if plain else []
         fields: dict[str, Json] = {
             "kernel": kernel.name,
             "reads": [tensor.name for tensor in kernel.reads],
             "writes": [tensor.name for tensor in kernel.writes],
             "grid": grid, "loops": loops, "lanes": dict(lanes), "why": why,
+            "plain": plain,
         }  # fmt: skip
         data.append(fields)
     return Section("kernels", tuple(lines), data)

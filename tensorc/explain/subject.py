@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tensorc.ir.launch import Strides
 from tensorc.ir.strict_json import Json
@@ -30,7 +30,8 @@ class Step:
 @dataclass(frozen=True)
 class Subject:
     """A compile that has been done. `sizes`: the extents fixed in the kernel; `strides`: of
-    parameters that are not row-major; `machine`: the machine file."""
+    parameters that are not row-major; `machine`: the machine file; `plain`: why kernels are not
+    on tensor cores, by name."""
 
     program: Program
     steps: tuple[Step, ...]
@@ -39,6 +40,7 @@ class Subject:
     strides: Mapping[str, Strides]
     policy: str
     deterministic: bool = False
+    plain: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def tiles(self) -> TileProgram:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorc.fuzz.grammar import FAMILIES, POLICIES, Policy, Scope, call, expression, family_of
+from tensorc.fuzz.grammar import expression
+from tensorc.fuzz.leaves import FAMILIES, POLICIES, Policy, Scope, call, family_of
 from tensorc.ir.choose import Chooser, chance, pick, subset, weighted
 from tensorc.ir.dtypes import (
     BF16,

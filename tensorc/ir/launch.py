@@ -47,3 +47,15 @@ class Launch:
     workspaces: tuple[Tensor, ...]
     extents: tuple[tuple[str, Polynomial], ...]
     weights: tuple[tuple[str, Polynomial], ...] = ()
+
+
+@dataclass(frozen=True)
+class Map:
+    """A tensor map that a GPU kernel takes before its slots: boxes of `tensor`, whose elements are
+    of type `element`, with `box[n]` of them along dimension n, in shared memory swizzled by
+    `swizzle` bytes."""
+
+    tensor: str
+    element: str
+    box: tuple[int, ...]
+    swizzle: int

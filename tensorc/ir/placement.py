@@ -1,10 +1,11 @@
-"""Beside a level-2 kernel for tensor cores: which warps hold which rows and columns, and how many
-slots the rings of its loops have. A pass decides it (`place_warps`), or a schedule; the emitter
-only reads it."""
+"""Beside a level-2 kernel for tensor cores: which warps do what. Passes decide it (`place_warps`,
+`pipeline`); the emitter only reads it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from tensorc.ir import channel, tile
 
 
 @dataclass(frozen=True)
@@ -20,3 +21,13 @@ class Placement:
     def warps(self) -> int:
         """Warps of a block."""
         return self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class Pipelined:
+    """Warp groups with roles: the kernel, its rows divided between groups, and its level 3; a
+    launch has at most `most` blocks, which take the grid's in turn."""
+
+    kernel: tile.Kernel
+    roles: channel.Kernel
+    most: int

@@ -39,7 +39,7 @@ TINY: dict[DType, float] = {d: 2.0 ** max(e - 1, -1074) for d, e in LOWEST_EXPON
 ACCURACY: dict[str, tuple[float, float, float]] = {
     "rsqrt": (4, 0, 0), "exp": (4, 0, 4), "exp2": (4, 0, 0), "log": (4, 4, 0), "log2": (4, 4, 0),
     "sin": (4, 4, 0), "cos": (4, 4, 0), "tanh": (8, 0, 0), "sigmoid": (8, 0, 4), "erf": (8, 0, 0),
-    "expm1": (8, 0, 4), "log1p": (8, 0, 0),
+    "expm1": (8, 0, 4), "log1p": (8, 0, 0), "abs": (4, 0, 0),  # of complex numbers
 }  # fmt: skip
 _EXACT = frozenset(
     {"neg", "abs", "sign", "floor", "ceil", "round", "min", "max", "isnan", "isinf", "real", "imag",
@@ -325,7 +325,8 @@ def _remainder(a: Bounded, b: Bounded) -> Array:
 
 def _own(name: str, args: Sequence[Bounded], result: Array, dtype: DType) -> Array:
     """The rounding of the function itself."""
-    if name in _EXACT:
+    modulus = name == "abs" and args[0].value.dtype.kind == "c"
+    if name in _EXACT and not modulus:
         return np.zeros(())
     u, size = unit(dtype), np.where(np.isfinite(result), np.abs(result), 0.0)
     if name == "add":

@@ -31,7 +31,7 @@ from tensorc.passes.scheduling.extract_problem import extract
 from tensorc.passes.scheduling.schedule import JIT, schedule
 from tests.channel.profile import CAMPAIGN
 from tests.passes.test_tile_chain import CHAINS
-from tests.passes.test_tile_product import drawn, tiled
+from tests.passes.test_tile_product import PRODUCTS, drawn, tiled
 from tests.passes.test_tile_product import program as canonical
 from tests.scheduling.texts import loop, pipelined, program
 
@@ -74,13 +74,23 @@ def test_every_interleaving_gives_the_numbers_of_level_2(name: str, persistent: 
         same(pipelined(name, persistent), program(name), arrays, sizes)
 
 
-@pytest.mark.parametrize("chain", ["causal", "soft cap", "with the logarithm of its sums"])
-def test_chains_tiled_from_equations_do_as_well(chain: str) -> None:
-    item, made = canonical(CHAINS[chain]), tiled(CHAINS[chain], "sm_90a", SOME).program
+FROM_EQUATIONS = (
+    "causal", "ALiBi", "with the logarithm of its sums", "two at a time", "strided",
+    "of a value that is rounded",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FROM_EQUATIONS)
+def test_what_is_tiled_from_equations_does_as_well(name: str) -> None:
+    """The last two have operands that threads read and put into shared memory or registers."""
+    source = CHAINS.get(name) or PRODUCTS[name]
+    item = canonical(source)
+    fixed = SOME if name in CHAINS else {}
+    made = tiled(source, "sm_90a", fixed).program
     text = extract(made.kernels[0], MACHINES["sm_90a"], load_product("h100"))
     kernel = pipeline(text, schedule(text.problem, JIT))
     assert [*verify_channel(kernel), *verify_bodies(kernel, text.kernel)] == []
-    known = {"b": 1, "h": 1, "m": 130, "n": 140, **SOME}
+    known = {"b": 1, "h": 1, "m": 130, "n": 140, "k": 72, "p": 261, "r": 215, **SOME}
     sizes = {name: size for name, size in known.items() if name in dict(item.extents)}
     same(kernel, made, drawn(item, sizes), bind(item, {}, sizes))
 

@@ -18,7 +18,7 @@ from tensorc.codegen.cuda_launch import run as launch
 from tensorc.codegen.emulator import Emulator, Mode
 from tensorc.ir.interpret_tile import interpret
 from tensorc.ir.launch import Strides
-from tensorc.ir.placement import Placement
+from tensorc.ir.placement import Pipelined, Placement
 from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.rounding import numpy_dtype, round_to
 from tensorc.ir.tensor import Tensor
@@ -40,7 +40,7 @@ def emulator(arch: str) -> Emulator:
 
 def emit(
     program: TileProgram, static: Mapping[str, int] | None = None,
-    strides: Mapping[str, Strides] | None = None, placement: Placement | None = None,
+    strides: Mapping[str, Strides] | None = None, placement: Placement | Pipelined | None = None,
 ) -> cuda.CudaModule:  # fmt: skip
     """The source of a verified program, with the placements that the pass chooses."""
     faults = [*verify_tile(program), *verify_uses(program)]
@@ -79,12 +79,12 @@ def _loaded(arch: str, text: str) -> Any:
 
 def check(
     program: TileProgram, module: cuda.CudaModule, arrays: Mapping[str, Array],
-    extents: Mapping[str, int], seeds: int = 2, units: float = 2.0,
+    extents: Mapping[str, int], seeds: int = 2, units: float = 2.0, arch: str = "sm_80",
 ) -> None:  # fmt: skip
     """Clean in every interleaving, bit-equal across them, and within `units` in the last place of
     the largest output of what the text means."""
     wanted = interpret(program, arrays, extents)
-    runs = [emulated(program, module, arrays, extents, seed) for seed in range(seeds)]
+    runs = [emulated(program, module, arrays, extents, seed, arch) for seed in range(seeds)]
     for item in program.outputs:
         name = item.tensor.name
         got = runs[0][name]

@@ -15,6 +15,7 @@ from tensorc.ir.print_tensor import show_program
 from tensorc.lang import read
 from tensorc.passes.complex_parts import complex_parts
 from tensorc.prepare import prepare
+from tensorc.verify import Outcome, judge, worst
 
 Array = npt.NDArray[Any]
 BODIES = {
@@ -202,3 +203,20 @@ def test_zero_times_an_infinite_element_is_nan_as_in_numpy() -> None:
     r = np.array([2, 3, 4], np.float32)
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(np.isnan(op(x, r)), np.isnan(x * r))
+
+
+def test_a_modulus_has_an_error() -> None:
+    """Of real numbers the absolute value is exact, of complex ones it is rounded."""
+    (op,) = tc.loads("op f(x: complex64[n]) -> y: f32[n]\n  y[n] = abs(x[n])\n")
+    x = drawn(200, "complex64")["x"]
+    call = prepare(op.program, {"x": x})
+    assert worst(judge(call, {"y": op(x)})) is Outcome.PASS
+    assert worst(judge(call, {"y": op(x) * np.float32(1.00001)})) is Outcome.FAIL
+
+
+def test_the_part_that_is_read_is_checked() -> None:
+    (op,) = tc.loads("op f(x: complex64[n], t: i32[m]) -> y: f32[m]\n  y[m] = imag(x[t[m]])\n")
+    x, t = np.array([1 + 2j, 3 + 4j], np.complex64), np.array([1, 0], np.int32)
+    assert op(x, t).tolist() == [4, 2]
+    with pytest.raises(tc.OutOfRange):
+        op(x, t + 1)

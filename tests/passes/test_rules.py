@@ -10,7 +10,7 @@ import pytest
 
 from tensorc.ir.choose import RandomChooser
 from tensorc.passes.algebra.check_rule import fire
-from tensorc.passes.algebra.egraph import OPERATORS
+from tensorc.passes.algebra.engine import OPERATORS
 from tensorc.passes.algebra.rule import Rule
 from tensorc.passes.algebra.rules import RULES
 from tests.passes.planted_rules import planted

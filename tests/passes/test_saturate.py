@@ -20,7 +20,7 @@ from tensorc.ir.print_tensor import show_program
 from tensorc.ir.tensor import Program
 from tensorc.ir.verify_tensor import verify
 from tensorc.lang import read
-from tensorc.passes.algebra import egraph
+from tensorc.passes.algebra import engine
 from tensorc.passes.algebra.egraph import Limits
 from tensorc.passes.algebra.rules import FAST, RULES
 from tensorc.passes.algebra.saturate import Rewritten, rewrite
@@ -176,7 +176,7 @@ def test_the_validator_finds_a_wrong_result() -> None:
 def test_a_failing_engine_leaves_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     found = DISCOVERIES[0]
     program = program_of(found.text)
-    monkeypatch.setattr(egraph, "LANGUAGE", "(sort T")
+    monkeypatch.setattr(engine, "LANGUAGE", "(sort T")
     made = rewrite(program, found.sizes, FAST[:5])
     assert made.program is program
     assert made.note.startswith("not rewritten: EggSmolError")

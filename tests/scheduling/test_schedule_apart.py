@@ -13,11 +13,14 @@ from benchmarks.problems.gemm import gemm
 from benchmarks.problems.random_problems import random_problem
 from tensorc.errors import Infeasible
 from tensorc.ir.problem_json import problem_from_json, problem_to_json
+from tensorc.ir.schedule import LoopProblem, Schedule
 from tensorc.machine.product import load_product
 from tensorc.passes.scheduling.check_schedule import check_schedule
 from tensorc.passes.scheduling.schedule import JIT, PROVE, schedule
 from tensorc.passes.scheduling.schedule_apart import schedule_apart
 from tensorc.passes.scheduling.schedule_cache import cached_schedule, schedule_key
+from tensorc.passes.scheduling.schedule_polish import Aim
+from tensorc.passes.scheduling.schedule_search import Effort
 
 H100 = load_product("h100")
 GEMM = gemm(H100)
@@ -103,3 +106,17 @@ def test_keys_tell_problems_efforts_and_aims_apart() -> None:
 def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert cached_schedule(GEMM, tmp_path / "file" / "cache").ii == 1024
+
+
+def test_another_solver_is_asked_once(tmp_path: Path) -> None:
+    asked = list[str]()
+
+    def solve(problem: LoopProblem, effort: Effort, aim: Aim) -> Schedule:
+        asked.append(problem.name)
+        return schedule(problem, effort, aim)
+
+    for _ in range(2):
+        assert cached_schedule(GEMM, tmp_path / "cache", JIT, "slack", solve).ii == 1024
+    assert asked == [GEMM.name]
+    assert cached_schedule(GEMM, None, JIT, "slack", solve).ii == 1024
+    assert len(asked) == 2

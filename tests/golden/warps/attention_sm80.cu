@@ -116,7 +116,7 @@ TC_DEV void body_kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q
         }
       }
       // s[m, n] = select(n <= m + |n| - |m|, log2(exp(1)) / sqrt(|d|) * t, -inf)
-      TCT_FOR(i, 2) TCT_FOR(j, 4) TCT_FOR(reg, 4) t_10[i][j][reg] = tcs_divide(1.442695f, sqrtf((float)128ll)) * t_10[i][j][reg];
+      TCT_FOR(i, 2) TCT_FOR(j, 4) TCT_FOR(reg, 4) t_10[i][j][reg] = 0.12751743f * t_10[i][j][reg];
       if (!(n0 + 32 <= (m0 + extent_n + 1ll - extent_m))) {
         TCT_FOR(i, 2) TCT_FOR(j, 4) TCT_FOR(reg, 4) {
           const i64 m = m0 + (lane / 4) + 8 * (reg / 2) + 16 * i + 32 * warp_m;

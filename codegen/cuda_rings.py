@@ -1,0 +1,208 @@
+"""Rings and areas of a level-3 kernel in CUDA C++: where they lie, their barriers, and the copies
+between them and tensors, which tensor maps describe panel by panel.
+
+Elements are counted over the whole kernel: element k lies in slot k % depth, in phase k / depth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from tensorc.codegen.cuda_scope import Scope
+from tensorc.ir import channel
+from tensorc.ir.channel import At, Window
+from tensorc.ir.launch import Map
+from tensorc.ir.tensor import Expr, Position, Read, Tensor
+from tensorc.ir.tile import Let, Loop, Store, Tile
+from tensorc.machine.arrange import Region, Shared, storage
+
+SPAN = 128  # bytes of a panel's rows where a tile is not swizzled
+
+
+class Rings:
+    """The memory of one kernel."""
+
+    def __init__(self, scope: Scope, made: channel.Kernel, loop: Loop) -> None:
+        self.scope, self.made, self.loop = scope, made, loop
+        self.holds = {item.name: item.tiles for item in made.holds}
+        self.rings = {ring.name: ring for ring in made.rings}
+        self.maps: dict[Map, str] = {}
+        scope.shared = Shared(dict(self.regions()), {}, self.bytes)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of rings and areas, before barriers."""
+        ends = [ring.offset + ring.bytes * ring.depth for ring in self.made.rings]
+        ends += [area.offset + area.bytes for area in self.made.areas]
+        return -(-max(ends) // 8) * 8
+
+    def regions(self) -> Iterator[tuple[str, Region]]:
+        """Where tiles lie that are made in shared memory."""
+        for area in self.made.areas:
+            for tile in self.holds.get(area.name, ()):
+                yield tile, Region(area.offset, None)
+        for ring in self.made.rings:
+            for tile in self.holds.get(ring.name, ())[1:]:
+                yield tile, Region(ring.offset, None)
+
+    def barrier(self, ring: str, which: str) -> int:
+        """The offset of a ring's first full or empty barrier."""
+        at = self.bytes
+        for item in self.made.rings:
+            if item.name == ring:
+                return at + (8 * item.depth if which == "empty" else 0)
+            at += 16 * item.depth
+        raise KeyError(ring)
+
+    @property
+    def total(self) -> int:
+        """Bytes of dynamic shared memory."""
+        return self.bytes + sum(16 * ring.depth for ring in self.made.rings)
+
+    def start(self) -> Iterator[str]:
+        """The names of slots and barriers, and the barriers' counts of arrivals."""
+        for ring in self.made.rings:
+            yield f"for (int n = 0; n < {ring.depth}; n++) {{"
+            label = f'"{ring.name}", n'
+            yield (
+                f"  tc_note_name(shared + {ring.offset} + n * {ring.bytes}, {ring.bytes}, {label});"
+            )
+            for which in ("full", "empty"):
+                at = f"shared + {self.barrier(ring.name, which)} + 8 * n"
+                yield f'  tc_note_name({at}, 8, "{which} {ring.name}", n);'
+            yield "}"
+        yield "if (threadIdx.x == 0) {"
+        for ring in self.made.rings:
+            counts = {"full": ring.full_arrivals, "empty": ring.empty_arrivals}
+            for which, count in counts.items():
+                at = f"shared + {self.barrier(ring.name, which)} + 8 * n"
+                yield f"  for (int n = 0; n < {ring.depth}; n++) tc_mbar_init({at}, {count});"
+        yield "  tc_fence_mbar_init();"
+        yield "}"
+        yield "tc_syncthreads();"
+
+    def element(self, ring: str, at: At) -> str:
+        """The number of an element of a ring, counted over the whole kernel."""
+        return "round" if self.rings[ring].per == "tile" else f"(before + {iteration(at)})"
+
+    def slot(self, ring: str, at: At) -> str:
+        """Where the element lies."""
+        depth = self.rings[ring].depth
+        return "0" if depth == 1 else f"({self.element(ring, at)} % {depth})"
+
+    def phase(self, ring: str, at: At) -> str:
+        """The parity of its full barrier's phase."""
+        depth = self.rings[ring].depth
+        number = self.element(ring, at)
+        return f"({number} & 1)" if depth == 1 else f"({number} / {depth} & 1)"
+
+    def get(self, name: str, at: At) -> str:
+        """Wait until an element is there."""
+        full = f"shared + {self.barrier(name, 'full')} + 8 * {self.slot(name, at)}"
+        return f"tc_mbar_wait({full}, {self.phase(name, at)});"
+
+    def done(self, name: str, at: At) -> str:
+        """Give an element back."""
+        empty = f"shared + {self.barrier(name, 'empty')} + 8 * {self.slot(name, at)}"
+        return f"if (thread == 0) tc_mbar_arrive({empty});"
+
+    def put(self, name: str, at: At, let: Let) -> Iterator[str]:
+        """Wait for the slot, expect its bytes, copy panel by panel."""
+        ring = self.rings[name]
+        slot, full = self.slot(name, at), self.barrier(name, "full")
+        empty = self.barrier(name, "empty")
+        yield f"tc_mbar_wait(shared + {empty} + 8 * {slot}, {self.phase(name, at)} ^ 1);"
+        yield f"tc_mbar_arrive_expect_tx(shared + {full} + 8 * {slot}, {ring.full_bytes});"
+        assert isinstance(let.body, Read)
+        tile = let.tile
+        order, swizzle = storage(tile)
+        sizes = dict(zip(tile.axes, tile.sizes, strict=True))
+        bytes_ = tile.dtype.bits // 8
+        panel = min(sizes[order[-1]], (swizzle or SPAN) // bytes_)
+        rows = math.prod(sizes[axis] for axis in order[:-1])
+        map_ = self.map(let.body.tensor, let.body.subscripts, sizes, order[-1], panel, swizzle)
+        base = self.base(at)
+        coordinates: list[str] = []
+        for part in reversed(let.body.subscripts):
+            assert isinstance(part, Position)
+            own = part.index == self.loop.index
+            place = base if own else self.scope.e.base.get(part.index) or "0"
+            panels = f" + {panel} * p" if part.index == order[-1] else ""
+            coordinates.append(f"(int)({place}){panels}")
+        target = f"shared + {ring.offset} + {slot} * {ring.bytes} + p * {rows * panel * bytes_}"
+        call_ = f"tc_tma_load_{len(coordinates)}d"
+        yield (
+            f"TCT_FOR(p, {sizes[order[-1]] // panel}) {call_}({target}, &{map_}, "
+            f"shared + {full} + 8 * {slot}, {', '.join(coordinates)});"
+        )
+
+    def map(
+        self, tensor: Tensor, subscripts: Sequence[Expr],
+        sizes: Mapping[str, int], last: str, panel: int, swizzle: int,
+    ) -> str:  # fmt: skip
+        """The tensor map of a tile's panels."""
+        box: list[int] = []
+        for part in subscripts:
+            assert isinstance(part, Position)
+            box.append(panel if part.index == last else sizes.get(part.index, 1))
+        made = Map(tensor.name, str(tensor.dtype), tuple(box), swizzle)
+        if made not in self.maps:
+            self.maps[made] = self.scope.names.derived("map", tensor.name)
+        return self.maps[made]
+
+    def base(self, at: At) -> str:
+        """The base of the loop's block in an iteration."""
+        number = iteration(at)
+        if self.loop.down:
+            number = f"(tiles - 1 - ({number}))"
+        lower = self.scope.parameters.polynomial(self.loop.lower)
+        start = "" if self.loop.lower.constant == 0 else f"{lower} + "
+        return f"{start}(i64)({number}) * {self.loop.block}"
+
+    def store(self, item: Store, tile: Tile, windows: Mapping[str, Window]) -> Iterator[str]:
+        """A tile of shared memory to its tensor, panel by panel, by one thread."""
+        order, swizzle = storage(tile)
+        sizes = dict(zip(tile.axes, tile.sizes, strict=True))
+        bytes_ = tile.dtype.bits // 8
+        panel = min(sizes[order[-1]], (swizzle or SPAN) // bytes_)
+        rows = math.prod(sizes[axis] for axis in order[:-1])
+        cut = {a: windows[a].count if a in windows else n for a, n in sizes.items()}
+        first = windows[order[0]].first if order[0] in windows else 0
+        name = self.map(item.tensor, item.subscripts, cut, order[-1], panel, swizzle)
+        coordinates: list[str] = []
+        for part in reversed(item.subscripts):
+            assert isinstance(part, Position)
+            text = f"(int)({self.scope.e.base.get(part.index) or '0'})"
+            if part.index == order[-1]:
+                text += f" + {panel} * p"
+            elif part.index in windows and windows[part.index].first:
+                text += f" + {windows[part.index].first}"
+            coordinates.append(text)
+        source = f"shared + {self.scope.region(tile)} + p * {rows * panel * bytes_}"
+        source += f" + {first * panel * bytes_}" if first else ""
+        yield "if (thread == 0) {"
+        yield (
+            f"  TCT_FOR(p, {sizes[order[-1]] // panel}) tc_tma_store_{len(coordinates)}d"
+            f"(&{name}, {source}, {', '.join(coordinates)});"
+        )
+        yield "  tc_tma_store_commit();"
+        yield "  tc_tma_store_wait_read<0>();"
+        yield "}"
+
+
+def iteration(at: At) -> str:
+    """An iteration as C++."""
+    match at.anchor:
+        case "tile":
+            return "0"
+        case "start":
+            return str(at.offset)
+        case "step":
+            return (
+                f"step + {at.offset}"
+                if at.offset > 0
+                else "step" + (f" - {-at.offset}" if at.offset else "")
+            )
+        case "end":
+            return f"tiles - {-at.offset}" if at.offset < 0 else f"tiles + {at.offset}"

@@ -1,0 +1,390 @@
+"""Level 3 to CUDA C++ for sm_90a: warp groups with roles that meet in rings of shared memory.
+
+What a role does, and when, is the channel program's; what an operation computes, on which lanes,
+is said by its body, statements of the level-2 kernel. Every role has whole warp groups, since
+registers move between warp groups; a role of one warp uses the first thread of its group. Elements
+of rings are counted over the whole kernel: element k lies in slot k % depth, in phase k / depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tensorc.codegen import cuda_simt as simt
+from tensorc.codegen import cuda_stores as stores
+from tensorc.codegen.cuda_fragments import dimensions
+from tensorc.codegen.cuda_functions import constant
+from tensorc.codegen.cuda_rings import Rings, iteration
+from tensorc.codegen.cuda_scope import Scope, value_kind
+from tensorc.codegen.cuda_wgmma import product
+from tensorc.ir import channel
+from tensorc.ir.channel import Done, Get, Pass, Perform, Put, Role, Turn, Wait, When
+from tensorc.ir.dtypes import F32, value_of
+from tensorc.ir.launch import Map, Strides
+from tensorc.ir.placement import Pipelined, Placement
+from tensorc.ir.print_channel import print_statement
+from tensorc.ir.print_tile import line as shown
+from tensorc.ir.tensor import Value
+from tensorc.ir.tile import (
+    Block,
+    Carry,
+    Let,
+    Loop,
+    Operand,
+    Store,
+    Tile,
+    TileProgram,
+)
+from tensorc.ir.walk_tile import reads, statements
+
+GROUP = 128  # threads of a warp group
+SPAN = 128  # bytes of a panel's rows, the only swizzle of matrix operands here
+LAUNCHED = 65536  # registers of a multiprocessor
+_LOOPS = ("i", "j", "reg")
+
+
+class Roles:
+    """The state of emitting one kernel."""
+
+    def __init__(
+        self, given: Pipelined, number: int, program: TileProgram, static: Mapping[str, int],
+        strides: Mapping[str, Strides], fast: bool,
+    ) -> None:  # fmt: skip
+        kernel, made = given.kernel, given.roles
+        self.kernel, self.made, self.symbol = kernel, made, f"kernel_{number}"
+        self.scope = Scope(kernel, program, static, strides, Placement(4, 1, 2), fast)
+        self.parameters = self.scope.parameters
+        (self.loop,) = (item for item in kernel.body if isinstance(item, Loop))
+        self.lets = {
+            item.tile.name: item for item in statements(kernel.body) if isinstance(item, Let)
+        }
+        self.puts = {f"store.{s.tensor.name}": s for s in statements(kernel.body)
+                     if isinstance(s, Store)}  # fmt: skip
+        self.bodies = {body.operation: body for body in made.bodies}
+        self.whole = dict(self.scope.tiles)
+        self.rings = Rings(self.scope, made, self.loop)
+        self.holds = self.rings.holds
+        self.flying: list[str] = []  # results in flight, oldest first
+        self.values: dict[str, str] = {}  # the arrays of the current role's values
+        self.current, self.number = made.roles[0], 0
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        """The tensor maps that the kernel takes, in order."""
+        return tuple(self.rings.maps)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of dynamic shared memory."""
+        return self.rings.total
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: a warp group for each role."""
+        return GROUP * len(self.made.roles)
+
+    # --- text -----------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The kernel as C++."""
+        roles = [list(self.role(number)) for number in range(len(self.made.roles))]
+        heads = [f"const bool WIDE = {' && '.join(self.scope.aligned.values())};"] if (
+            self.scope.aligned) else []  # fmt: skip
+        maps = [f"TC_GRID_CONST CUtensorMap {name}" for name in self.rings.maps.values()]
+        inner = list(self.start())
+        params = ", ".join([*maps, *filter(None, [self.parameters.declared()])])
+        lines = [
+            f"// {self.kernel.name}",
+            f"TC_KERNEL({self.threads}, 1) {self.symbol}({params}) {{",
+        ]
+        lines += ["  " + line for line in (*inner, *heads)]
+        for number, body in enumerate(roles):
+            test = "} else {" if number == len(roles) - 1 else f"}} else if (group == {number}) {{"
+            lines.append("  " + (f"if (group == {number}) {{" if number == 0 else test))
+            lines += ["    " + line for line in body]
+        return "\n".join([*lines, "  }", "}", ""])
+
+    def start(self) -> Iterator[str]:
+        """Where this thread is, memory, barriers, and the blocks of the grid."""
+        yield "TC_DYN_SMEM(smem);"
+        yield "const u32 shared = tc_smem_u32(smem);"
+        yield "const int warp = tc_warp_uniform(threadIdx.x / 32), lane = threadIdx.x % 32;"
+        yield "const int group = warp / 4, warp_m = warp % 4, thread = threadIdx.x % 128;"
+        yield from self.rings.start()
+        counts = [self.count(block) for block in self.kernel.grid] or ["1ll"]
+        yield f"const i64 blocks = {' * '.join(counts)};"
+
+    def count(self, block: Block) -> str:
+        size = self.parameters.extent(block.index)
+        return size if block.size == 1 else f"(({size} + {block.size - 1}) / {block.size})"
+
+    def role(self, number: int) -> Iterator[str]:
+        """One role's program, over all blocks of the grid that this thread block takes."""
+        role = self.made.roles[number]
+        kept = dict(self.scope.variables)
+        self.current = role
+        self.number = number
+        self.flying = []
+        yield f"// ---- role {role.name} ----"
+        yield f'tc_note_role("{role.name}");'
+        yield from self.registers(role)
+        yield from self.variables(role)
+        single = role.warps == 1
+        inner = list(self.tokens(role, "before"))
+        inner += ["u32 before = 0, round = 0;"]
+        inner += ["for (i64 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {"]
+        inner += ["  " + line for line in (*self.grid(), *self.block(role))]
+        inner += ["  before += tiles;", "}", *self.tokens(role, "after")]
+        if single:
+            yield "if (thread == 0) {"
+            yield from ("  " + line for line in inner)
+            yield "}"
+        else:
+            yield from inner
+        self.scope.variables = kept
+
+    def registers(self, role: Role) -> Iterator[str]:
+        """Registers move between warp groups where one needs more than its share."""
+        share = LAUNCHED // self.threads // 8 * 8
+        if max(item.registers for item in self.made.roles) <= share:
+            return
+        verb = "inc" if role.registers > share else "dec"
+        yield f"tc_setmaxnreg_{verb}<{role.registers}>();"
+
+    def tokens(self, role: Role, when: str) -> Iterator[str]:
+        """Turns that are passed before the first block and taken after the last."""
+        for token in self.made.tokens:
+            giver = next((r for r in reversed(self.made.roles) if _passes(r, token.name)), None)
+            for _ in range(token.given):
+                if when == "before" and giver is role:
+                    yield f"tc_bar_arrive<{token.barrier}, {2 * GROUP}>();"
+                elif when == "after" and token.taker == role.name:
+                    yield f"tc_bar_sync<{token.barrier}, {2 * GROUP}>();"
+
+    def grid(self) -> Iterator[str]:
+        """The grid's indices of this block, and how many iterations its loop has."""
+        yield "i64 rest = block;"
+        for block in reversed(self.kernel.grid):
+            name = self.scope.e.base.get(block.index) or self.scope.names.plain(
+                f"{block.index}0" if block.size > 1 else block.index
+            )
+            scale = f" * {block.size}" if block.size > 1 else ""
+            yield f"const i64 {name} = rest % {self.count(block)}{scale};"
+            yield f"rest /= {self.count(block)};"
+            self.scope.e.base[block.index] = name
+            self.scope.block[block.index] = block.size
+        lower, upper = (self.parameters.polynomial(p) for p in (self.loop.lower, self.loop.upper))
+        yield f"const int tiles = tct_tiles({lower}, {upper}, {self.loop.block});"
+        self.scope.block[self.loop.index] = self.loop.block
+
+    def block(self, role: Role) -> Iterator[str]:
+        """Prologue, steady state and epilogue."""
+        yield from self.section(role.prologue)
+        if role.steady:
+            yield f"for (int step = {role.first}; step < tiles; step++) {{"
+            yield from ("  " + line for line in self.section(role.steady))
+            yield "}"
+        yield from self.section(role.epilogue)
+
+    def section(self, body: Sequence[channel.Statement]) -> Iterator[str]:
+        for item in body:
+            if not isinstance(item, When):
+                yield f"// {print_statement(item).replace('[i', '[step')}"
+            match item:
+                case When(at, inner):
+                    while inner and isinstance(inner[0], Wait):  # no harm where nothing flies
+                        yield from self.section(inner[:1])
+                        inner = inner[1:]
+                    yield f"if ({iteration(at)} < tiles) {{"
+                    yield from ("  " + line for line in self.section(inner))
+                    yield "}"
+                case Put(ring, call):
+                    (name,) = self.bodies[call.operation].statements
+                    yield from self.rings.put(ring, call.at, self.lets[name])
+                case Get(ring, at):
+                    yield self.rings.get(ring, at)
+                case Done(ring, at, _):
+                    yield self.rings.done(ring, at)
+                case Turn(token):
+                    yield f"tc_bar_sync<{self.token(token)}, {2 * GROUP}>();"
+                case Pass(token):
+                    yield f"tc_bar_arrive<{self.token(token)}, {2 * GROUP}>();"
+                case Wait(_, pending):
+                    yield f"tc_wgmma_wait<{pending}>();"
+                    done = self.flying[: len(self.flying) - pending]
+                    self.flying = self.flying[len(self.flying) - pending :]
+                    for name in dict.fromkeys(done):
+                        if name not in self.flying:
+                            yield f"tc_tie({name});"
+                case Perform():
+                    yield from self.perform(item)
+
+    def token(self, name: str) -> int:
+        return next(token.barrier for token in self.made.tokens if token.name == name)
+
+    # --- operations -----------------------------------------------------------------------------
+
+    def cut(self, tile: Tile, windows: Mapping[str, channel.Window]) -> Tile:
+        """A register tile on the lanes of one role."""
+        if tile.space != "register":
+            return tile
+        sizes = tuple(
+            windows[a].count if a in windows else n
+            for a, n in zip(tile.axes, tile.sizes, strict=True)
+        )
+        return replace(tile, sizes=sizes)
+
+    def variables(self, role: Role) -> Iterator[str]:
+        """The arrays of a role's values."""
+        made: dict[str, str] = {}
+        self.values = {}
+        windows = self.windows_of(role)
+        for item in channel.statements(role):
+            if not isinstance(item, Perform):
+                continue
+            for result in item.results:
+                tile = self.cut(self.whole[self.holds[result.name][0]], windows)
+                if result.into not in made:
+                    shape = dimensions(tile, self.scope.placement) if tile.axes else ()
+                    made[result.into] = self.scope.names.derived("v", result.into)
+                    kind = "u32" if isinstance(tile.layout, Operand) else value_kind(tile)
+                    yield f"{kind} {made[result.into]}{''.join(f'[{n}]' for n in shape)};"
+                self.values[result.name] = made[result.into]
+
+    def windows_of(self, role: Role) -> dict[str, channel.Window]:
+        """The lanes that a role works on."""
+        found: dict[str, channel.Window] = {}
+        for item in channel.statements(role):
+            if isinstance(item, Perform) and item.call.operation in self.bodies:
+                for window in self.bodies[item.call.operation].windows:
+                    assert found.setdefault(window.index, window) == window
+        return found
+
+    def perform(self, item: Perform) -> Iterator[str]:
+        windows = self.windows_of(self.current)
+        self.scope.tiles = {n: self.cut(t, windows) for n, t in self.whole.items()}
+        self.scope.windows = {n: w.first for n, w in windows.items()}
+        if item.call.operation == channel.START:
+            yield from self.started(item)
+            return
+        for read in item.call.reads:
+            for tile in self.holds.get(read.name, ()):
+                if read.name in self.values:
+                    self.scope.variables[tile] = self.values[read.name]
+                    self.scope.variables[tile.removesuffix("'")] = self.values[read.name]
+        name = self.loop.index
+        self.scope.e.base[name] = f"({self.rings.base(item.call.at)})"
+        names = self.bodies[item.call.operation].statements
+        copies: list[tuple[str, str, Tile]] = []
+        for number, statement in enumerate(names):
+            if statement in self.puts:
+                yield from self.store(self.puts[statement], windows)
+                continue
+            let = replace(self.lets[statement], tile=self.scope.tiles[statement])
+            if let.tile.space == "shared":
+                yield from self.staged(let)
+                continue
+            held = [self.values[r.name] for r in item.results if self.holds[r.name][0] == statement]
+            target = yield from self.target(let, held, names[number + 1 :])
+            copies += [(other, target, let.tile) for other in held if other != target]
+            if let.by.instruction.startswith("wgmma"):
+                self.flying += [(yield from product(self.rings, let, item, target, self.whole))]
+            else:
+                yield from self.simple(let, target)
+            self.scope.variables[statement] = target
+        for other, source, tile in copies:
+            shape = dimensions(tile, self.scope.placement) if tile.axes else ()
+            yield f"{_over(shape)}{_each(other, shape)} = {_each(source, shape)};"
+
+    def target(
+        self, let: Let, held: Sequence[str], later: Sequence[str]
+    ) -> Generator[str, None, str]:
+        """The array that a statement writes: one of its values', unless what lies there is read by
+        a later statement of the same operation; else that of a dead tile, or a new one."""
+        needed = {n for name in later if name in self.lets for n in reads(self.lets[name])}
+        needed |= {n for name in later if name in self.puts for n in reads(self.puts[name])}
+        known = self.scope.variables
+        busy = {known[n] for n in needed if n in known and n != let.tile.name}
+        for name in held:
+            if name not in busy:
+                return name
+        if not held and let.into is not None and known.get(let.into.name) not in (None, *busy):
+            return known[let.into.name]
+        name = self.scope.names.derived("v", let.tile.name)
+        shape = dimensions(let.tile, self.scope.placement) if let.tile.axes else ()
+        kind = "u32" if isinstance(let.tile.layout, Operand) else value_kind(let.tile)
+        yield f"{kind} {name}{''.join(f'[{n}]' for n in shape)};"
+        return name
+
+    def simple(self, let: Let, name: str) -> Iterator[str]:
+        """A statement of the threads, into this array."""
+        self.scope.variables["="] = name
+        if let.op is not None:
+            yield from simt.reduction(self.scope, let)
+        elif isinstance(let.tile.layout, Operand):
+            yield from simt.operand(self.scope, let)
+        else:
+            yield from simt.pointwise(self.scope, let, self.full(let))
+        del self.scope.variables["="]
+
+    def full(self, let: Let) -> str:
+        """The condition of blocks in which a guard always holds."""
+        tests: list[str] = []
+        for index in let.edge:
+            base = self.scope.e.base[index]
+            if index == self.loop.index:
+                low, high = self.loop.full
+                if low.constant != 0:
+                    tests.append(f"{self.parameters.polynomial(low)} <= {base}")
+                tests.append(f"{base} + {self.loop.block} <= {self.parameters.polynomial(high)}")
+            elif not self.scope.whole(index):
+                size = self.scope.block.get(index, 0)
+                tests.append(f"{base} + {size} <= {self.parameters.extent(index)}")
+        return " && ".join(tests)
+
+    def started(self, item: Perform) -> Iterator[str]:
+        """The start values of carries."""
+        carries = {carry.tile.name + "'": carry for carry in self.loop.carries}
+        for result in item.results:
+            carry: Carry = carries[self.holds[result.name][0]]
+            tile = self.scope.tiles[carry.tile.name]
+            shape = dimensions(tile, self.scope.placement) if tile.axes else ()
+            kind = value_of(tile.dtype)
+            match carry.start:
+                case str():
+                    value = constant(-(2**24 - 1) * 2**104, F32)
+                case Tile():
+                    raise NotImplementedError("a carry that starts from a tile")
+                case expr:
+                    value = self.scope.e.value(expr, kind)
+            yield f"{_over(shape)}{_each(self.values[result.name], shape)} = {value};"
+
+    def staged(self, let: Let) -> Iterator[str]:
+        """A tile of shared memory after the loop: written by the role's threads."""
+        barrier = 1 + len(self.made.tokens) + self.number
+        yield f"tc_bar_sync<{barrier}, {GROUP}>();  // nobody still reads this memory"
+        yield from simt.to_shared(self.scope, let)
+        yield "tc_fence_proxy_async();"
+        yield f"tc_bar_sync<{barrier}, {GROUP}>();"
+
+    def store(self, item: Store, windows: Mapping[str, channel.Window]) -> Iterator[str]:
+        """A store of fragments, or of a tile in shared memory."""
+        yield f"// {shown(item)}"
+        if item.by.instruction != "tma.store":
+            yield from stores.store(self.scope, item)
+            return
+        assert isinstance(item.value, Value)
+        yield from self.rings.store(item, self.whole[item.value.tile], windows)
+
+
+def _passes(role: Role, token: str) -> bool:
+    return any(isinstance(item, Pass) and item.token == token for item in channel.statements(role))
+
+
+def _over(shape: Sequence[int]) -> str:
+    return "".join(f"TCT_FOR({v}, {n}) " for v, n in zip(_LOOPS, shape, strict=False))
+
+
+def _each(name: str, shape: Sequence[int]) -> str:
+    return name + "".join(f"[{v}]" for v, _ in zip(_LOOPS, shape, strict=False))

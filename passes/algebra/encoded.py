@@ -1,0 +1,48 @@
+"""A program as terms, with what its leaves stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tensorc.ir.dtypes import DType
+from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.tensor import Equation, Expr, Program, Read, free_indices
+from tensorc.passes.algebra.exponentials import arguments
+from tensorc.passes.algebra.facts import Facts
+from tensorc.passes.algebra.terms import Leaf, Term
+
+LOG2E = Leaf("log2(e)")
+
+
+@dataclass
+class Encoded:
+    """A program's equations as terms, with what the leaves are. `kept`: equations that stand as
+    they are; `extents`: those of indices, gathered ones included; `reads`: forms that reads took;
+    `gathers`: the reads that a gathered row stands for, by index name; `permuted`: those of which
+    every row is picked once; `names`: of terms that the program names."""
+
+    program: Program
+    dtype: DType
+    roots: list[tuple[Equation, Term]] = field(default_factory=list[tuple[Equation, Term]])
+    leaves: dict[str, Expr] = field(default_factory=dict[str, Expr])
+    constants: set[str] = field(default_factory=set[str])
+    permutations: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    permuted: set[str] = field(default_factory=set[str])
+    extents: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
+    reads: dict[Read, set[Read]] = field(default_factory=dict[Read, set[Read]])
+    gathers: dict[str, list[tuple[Read, int]]] = field(
+        default_factory=dict[str, list[tuple[Read, int]]]
+    )
+    names: dict[Term, str] = field(default_factory=dict[Term, str])
+
+    def free(self) -> dict[str, frozenset[str]]:
+        """The free indices of all leaves, extents that rules bring in among them."""
+        extents = {f"|{name}|": frozenset[str]() for name in self.extents}
+        return {**extents, **self.facts().free}
+
+    def facts(self) -> Facts:
+        """What the e-graph is told of the leaves."""
+        free = {name: free_indices(expr) for name, expr in self.leaves.items()}
+        terms = [term for _, term in self.roots]
+        known = frozenset(self.constants), frozenset(self.permutations)
+        return Facts({LOG2E.name: frozenset(), **free}, *known, arguments(terms))

@@ -1,0 +1,19 @@
+"""What the e-graph is told of leaves, which it cannot look into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tensorc.passes.algebra.terms import Term
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of leaves: free indices, which are positive constants, which are permutations
+    of an index; and the arguments of exponentials that stand in the source."""
+
+    free: Mapping[str, frozenset[str]]
+    constants: frozenset[str] = frozenset()
+    permutations: frozenset[tuple[str, str]] = frozenset()
+    sanctioned: tuple[Term, ...] = ()

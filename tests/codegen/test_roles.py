@@ -1,0 +1,97 @@
+"""Level 3 as CUDA C++ for sm_90a: warp groups with roles, clean in the emulator at the edges of
+tiles, equal to what the level-2 text means, and accepted by nvcc as written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tensorc.codegen.cuda import CudaModule
+from tensorc.errors import KernelError
+from tensorc.ir.placement import Pipelined
+from tensorc.ir.print_channel import print_channel
+from tensorc.ir.read_channel import read_channel
+from tests.codegen.test_warps import arrays_of, sizes
+from tests.codegen.tile_kernels import check, compiled, emit, emulated
+from tests.conftest import Golden
+from tests.requirements import need
+from tests.scheduling.texts import loop, pipelined, program
+
+CAMPAIGN = os.environ.get("TENSORC_PROFILE") == "campaign"
+SEEDS = 8 if CAMPAIGN else 2
+BLOCKS = 2  # fewer than tiles of the grid, so that blocks take several
+
+
+def module(name: str) -> CudaModule:
+    """The source of a text, by the schedule of its loop."""
+    return emit(program(name), placement=Pipelined(loop(name).kernel, pipelined(name), BLOCKS))
+
+
+EDGES = [(128, 256, 64), (127, 264, 72), (256, 512, 384), (1, 8, 8), (129, 248, 320), (40, 8, 0)]
+
+
+@pytest.mark.parametrize("name", ["gemm", "staged"])
+def test_products_are_clean_and_right(name: str) -> None:
+    need("cxx")
+    found = module(name)
+    for m, n, k in EDGES if CAMPAIGN else EDGES[1:4]:
+        extents = {"m": m, "n": n, "k": k}
+        arrays = arrays_of(program(name), extents)
+        check(program(name), found, arrays, extents, SEEDS, arch="sm_90a")
+
+
+KEYS = [(128, 128), (127, 129), (200, 300), (1, 1), (300, 40), (64, 520)]
+
+
+def test_attention_is_clean_and_right() -> None:
+    need("cxx")
+    found, text = module("attention_sm90"), program("attention_sm90")
+    for m, n in KEYS if CAMPAIGN else KEYS[2:5]:
+        extents = sizes(text, b=1, h=2, m=m, n=n)
+        check(text, found, arrays_of(text, extents), extents, SEEDS, arch="sm_90a")
+
+
+# Without any one of them some interleaving reads what is not there, or waits for ever.
+PARTS = ["get A[step]", "get B[step]", "turn mma.consumer0", "done A[step - 1]"]
+
+
+@pytest.mark.parametrize("part", PARTS if CAMPAIGN else PARTS[:1])
+def test_a_kernel_without_its_meetings_is_reported(part: str) -> None:
+    need("cxx")
+    found = module("gemm")
+    lines = found.text.split("\n")
+    places = [n for n, line in enumerate(lines) if line.strip() == f"// {part}"]
+    assert places
+    for place in places:
+        lines[place + 1] = ""
+    broken = CudaModule("\n".join(lines), found.kernels)
+    extents = {"m": 128, "n": 256, "k": 640}
+    arrays = arrays_of(program("gemm"), extents)
+    with pytest.raises(KernelError):
+        for seed in range(8):
+            emulated(program("gemm"), broken, arrays, extents, seed, "sm_90a")
+
+
+@pytest.mark.parametrize("name", ["gemm", "staged"])
+def test_nvcc_repairs_nothing(name: str, tmp_path: Path) -> None:
+    """No spill, no stack, no wait or fence that ptxas had to put in."""
+    need("nvcc")
+    found = compiled(module(name).text, tmp_path, "sm_90a")
+    assert (found.spills, found.stack, found.remarks) == (0, 0, ())
+    assert found.registers <= 168
+
+
+ROLES = Path(__file__).parents[1] / "golden" / "roles"
+
+
+def test_source_for_people(golden: Golden) -> None:
+    """Of a schedule that is kept: a solver may find another one as good."""
+    text = (ROLES / "gemm_sm90a.txt").read_text()
+    roles = read_channel(text)
+    golden("gemm_sm90a.txt", print_channel(roles))
+    placement = Pipelined(loop("staged").kernel, roles, BLOCKS)
+    source = emit(program("staged"), placement=placement).text
+    golden("gemm_sm90a.cu", source)
+    assert source.count("\n") <= 250

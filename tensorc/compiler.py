@@ -428,6 +428,10 @@ class _Levels:
         )
 
     @property
+    def form(self) -> Program:
+        return lowered_form(self.program, self.request)
+
+    @property
     def llvm(self) -> str:
         return self.module.text
 

@@ -23,12 +23,15 @@ from tensorc.runtime.verdict import Verified
 Array = npt.NDArray[Any]
 
 
-def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
+def judge(
+    prepared: Prepared, outputs: Mapping[str, Array], form: Program | None = None
+) -> dict[str, Verdict]:
     """A verdict for every output of a run that was prepared by `prepare.prepare`.
 
     Rewriting moves rounding points, so the bound is the larger of those of the program as written
-    and as rewritten at these sizes. Where the meaning of the source is not finite, a rewritten
-    form may be (`tanh` of another infinity), and then says what is right.
+    and as rewritten: `form`, what the kernel was made of, or else what is made at these sizes.
+    Where the meaning of the source is not finite, a rewritten form may be (`tanh` of another
+    infinity), and then says what is right.
     """
     from tensorc.ir.accept import accept
     from tensorc.ir.bound_tensor import bound_tensor
@@ -38,7 +41,7 @@ def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict
     want = interpret(program, arrays, extents, extended=True)
     twin = interpret(program, arrays, extents, rounded=True)
     limits = {name: item.error for name, item in bound_tensor(program, arrays, extents).items()}
-    form = _rewritten(prepared)
+    form = _rewritten(prepared, form)
     if form is not None:
         sizes = _sizes(form, extents)
         other = interpret(form, arrays, sizes, extended=True)
@@ -88,7 +91,7 @@ def _verified(call: Prepared, outputs: Mapping[str, Array]) -> Verified:
     if count > MOST:
         reason = f"a call does {count:,} operations; the interpreter repeats at most {MOST:,}"
         return Verified("full", Outcome.UNDECIDED, reason)
-    verdicts = judge(call, outputs)
+    verdicts = judge(call, outputs, kernel.levels.form)
     outcome = worst(verdicts)
     named = [f"{n}: {v}" for n, v in verdicts.items() if v.outcome is outcome]
     return Verified("full", outcome, "; ".join(named))
@@ -107,16 +110,15 @@ def _kept(call: Prepared) -> Path:
     return folder
 
 
-def _rewritten(prepared: Prepared) -> Program | None:
-    """What the algebra makes of the program at these sizes, if that is another one with the same
-    outputs (those of complex numbers become pairs)."""
+def _rewritten(prepared: Prepared, form: Program | None) -> Program | None:
+    """What the algebra makes of the program (`form`, or what it makes at these sizes), if that is
+    another one with the same outputs (those of complex numbers become pairs)."""
     from tensorc.compiler import Request, cpu_target, lowered_form
 
     program = prepared.program
     request = Request(cpu_target(), prepared.extents, policy=prepared.policy)
-    plain, form = (
-        lowered_form(program, replace(request, rewrite=asked)) for asked in (False, request.rewrite)
-    )
+    plain = lowered_form(program, replace(request, rewrite=False))
+    form = form or lowered_form(program, request)
     same = form.equations == plain.equations or form.outputs != program.outputs
     return None if same else form
 

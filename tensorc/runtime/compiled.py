@@ -57,6 +57,11 @@ class Levels(Protocol):
         ...
 
     @property
+    def form(self) -> Program:
+        """The level-1 program that was lowered, as passes made it."""
+        ...
+
+    @property
     def static(self) -> Mapping[str, int]:
         """The extents fixed in the kernel."""
         ...

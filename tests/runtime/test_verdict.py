@@ -122,6 +122,15 @@ def test_in_full_the_first_call_is_compared(folder: Path, monkeypatch: pytest.Mo
     assert len(judged) == 1  # the verdict came with the kernel
 
 
+def test_kernels_for_several_sizes_are_judged_by_their_own_form() -> None:
+    """The second size is served by a kernel that was rewritten for the first one."""
+    full = tc.loads(CHAIN).f.on("cpu", verify="full")
+    draw = np.random.default_rng(2)
+    for m, k, n in ((300, 200, 100), (3, 2, 70), (4, 2, 70), (1, 130, 1)):
+        x, y, z = (draw.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n), n))
+        np.testing.assert_allclose(full(x, y, z), x @ (y @ z), rtol=1e-3, atol=1e-3)
+
+
 def test_a_wrong_kernel_is_an_error_with_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def run(*_: object) -> dict[str, Any]:

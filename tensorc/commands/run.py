@@ -71,6 +71,7 @@ def command(
     arrays = {key: _load(path) for key, path in pairs(inputs, "--in").items()}
     if use_random:
         arrays = {**drawn(program, arrays, given, seed), **arrays}
+    _check_threads()
     start = time.perf_counter()
     call = prepare(program, arrays, given, policy, deterministic=deterministic, verify=verify)
     outputs = run(call, device, arch)
@@ -80,6 +81,16 @@ def command(
     verdicts = judge(call, outputs) if checked or verify == "full" else {}
     _print(program, outputs, seconds, verdicts, as_json)
     return _code(verdicts, verify == "full")
+
+
+def _check_threads() -> None:
+    """UsageError: the environment gives no number of threads."""
+    from tensorc.runtime.threads import available
+
+    try:
+        available()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def judge(call: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:

@@ -259,3 +259,13 @@ def test_what_cannot_be_decided_fails_in_full(gemv: str, monkeypatch: pytest.Mon
     arguments = ("run", gemv, "--random", "--size", "m=3,k=4")
     assert run(*arguments, "--check") == 0
     assert run(*arguments, "--verify", "full") == 3
+
+
+def test_compile_measures_tiles(gemv: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("compile", gemv, "--size", "m=30,k=40", "--measure", "--emit", "tile") == 0
+    out, err = capsys.readouterr()
+    times = [line for line in err.splitlines() if " us, bound " in line]
+    assert 2 <= len(times) <= 12 and out.startswith("program gemv")
+    assert run("compile", gemv, "--size", "m=30", "--measure") == 2
+    assert "--size k=N is missing" in capsys.readouterr().err
+    assert run("compile", gemv, "--arch", "sm_80", "--emit", "tile", "--measure") == 2

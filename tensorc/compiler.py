@@ -94,14 +94,22 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Made:
+    """What a pass made, and the programs in it (before, after) that have to be compared."""
+
+    state: State
+    parts: tuple[tuple[Program, Program], ...] = ()
+
+
+@dataclass(frozen=True)
 class Pass:
     """A named step; what is true afterwards stands in the pass's own docstring."""
 
     name: str
-    run: Callable[[State, Request], State]
+    run: Callable[[State, Request], State | Made]
     purpose: str
     optional: bool = False  # whether the program may stay as it is if a solver was killed
-    check: Callable[[State, State, Request], str] | None = None  # why it is undecided, or ""
+    check: Callable[[Program, Program, Request], str] | None = None  # why undecided, or ""
 
 
 def _canonicalise(state: State, request: Request) -> State:
@@ -118,16 +126,17 @@ def _complex_parts(state: State, request: Request) -> State:
     return complex_parts(state)
 
 
-def _rewrite(state: State, request: Request) -> State:
+def _rewrite(state: State, request: Request) -> State | Made:
     from tensorc.passes.algebra.worth import worth_encoding
 
     assert isinstance(state, Program)
     wanted = request.rewrite and request.by_size and request.policy == "fast"
     if not wanted or not worth_encoding(state):
         return state
-    from tensorc.passes.algebra.saturate import rewrite
+    from tensorc.passes.algebra.parts import rewrite_in_parts
 
-    return rewrite(state, request.static, worth=WORTH, run=in_worker, hints=request.hints).program
+    made = rewrite_in_parts(state, request.static, WORTH, in_worker, request.hints)
+    return Made(made.program, made.parts)
 
 
 def in_worker(name: str, data: Json) -> Json:
@@ -144,12 +153,11 @@ def in_worker(name: str, data: Json) -> Json:
         raise BrokenInvariant(text) from failed
 
 
-def _same_in_exact_arithmetic(source: State, result: State, request: Request) -> str:
+def _same_in_exact_arithmetic(source: Program, result: Program, request: Request) -> str:
     """Why rewriting could not be checked, or "". Raises BrokenInvariant if exact arithmetic shows
     that a rewritten program is another one."""
     from tensorc.passes.algebra.validate import validate
 
-    assert isinstance(source, Program) and isinstance(result, Program)
     found = validate(source, result, request.static)
     if found.outcome is Outcome.FAIL:
         raise BrokenInvariant(
@@ -229,10 +237,11 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
     request = replace(request, strides=layouts(program, request))
     observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
-        before, (state, killed) = state, _done(step, state, request)
-        undecided = ""
-        if step.check is not None and state is not before and request.verify != "off":
-            undecided = step.check(before, state, request)
+        before, (made, killed) = state, _done(step, state, request)
+        state, undecided = made.state, ""
+        if step.check is not None and request.verify != "off":
+            reasons = [step.check(*pair, request) for pair in made.parts]
+            undecided = "; ".join(dict.fromkeys(filter(None, reasons)))
         if steps is not None:
             steps.append(_step(step, before, state, killed, undecided))
         observe(number, step.name, state)
@@ -245,26 +254,31 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
     return state
 
 
-def _done(step: Pass, state: State, request: Request) -> tuple[State, str]:
-    """The state after a pass, and why its solver was killed, or ""."""
+def _made(step: Pass, state: State, request: Request) -> Made:
+    found = step.run(state, request)
+    return found if isinstance(found, Made) else Made(found)
+
+
+def _done(step: Pass, state: State, request: Request) -> tuple[Made, str]:
+    """What a pass made, and why its solver was killed, or ""."""
     from tensorc.worker import JobFailed
 
     try:
-        return step.run(state, request), ""
+        return _made(step, state, request), ""
     except JobFailed as failed:
         if not step.optional:
             raise
         _LOG.warning(
             "%s: the solver was stopped (%s); the program stays as it is", step.name, failed
         )
-        return state, str(failed)
+        return Made(state), str(failed)
 
 
 def lowered_form(program: Program, request: Request) -> Program:
     """The level-1 program that is lowered to tiles: the source after every pass before that."""
     state: State = program
     for step in PIPELINE[:-1]:
-        state = step.run(state, request)
+        state = _made(step, state, request).state
     assert isinstance(state, Program)
     return state
 

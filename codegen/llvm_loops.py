@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tensorc.codegen.llvm_builder import Builder, integer_of
 from tensorc.codegen.llvm_convert import convert
-from tensorc.codegen.llvm_places import Places, is_rows
+from tensorc.codegen.llvm_places import Places
 from tensorc.codegen.llvm_reduce import lowest
 from tensorc.codegen.llvm_scope import ZERO, Scope, Walk
 from tensorc.codegen.llvm_sizes import Sizes
@@ -225,7 +225,7 @@ class Loops:
 
     def by_rows(self, item: Loop) -> bool:
         """Whether a block's rows are unrolled, so that the rest is done row by row."""
-        return item.index == self.places.rows and is_rows(item.block)
+        return item.index == self.places.rows
 
     def section(self, item: Loop, section: Section, carried: list[Operand]) -> list[Operand]:
         """Blocks of one kind, one after another."""

@@ -40,7 +40,7 @@ class Tiles:
         axis = self.places.lane_axis(item.tile)
         if axis is None or self.scope.widths.get(axis, 1) == held.lanes:
             return held
-        return self.load(self.laid_down(held, axis), item.axes)
+        return self.load(self.laid_down(held, axis), (axis,))
 
     def key(self, item: Value) -> object:
         """What tells the present value of a tile from others that had its name."""

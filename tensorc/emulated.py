@@ -79,11 +79,12 @@ class CudaLevels:
 
 def request(
     arch: str, static: Mapping[str, int], strides: Mapping[str, Any], policy: str = "fast",
-    deterministic: bool = False, checks: bool = True, cuts: str | None = None,
+    deterministic: bool = False, checks: bool = True, hints: Mapping[str, int] | None = None,
+    cuts: str | None = None,
 ) -> Request:  # fmt: skip
     """What a kernel for `arch` is compiled for; "native" and "cpu" are this machine. A
-    `deterministic` one fixes no sizes. `cuts`: where kernels end; None: as is usual. Unavailable:
-    an unknown architecture."""
+    `deterministic` one fixes no sizes and goes by no hints. `cuts`: where kernels end; None: as is
+    usual. Unavailable: an unknown architecture."""
     from tensorc.compiler import Request, Target, cpu_target
 
     if arch not in (*CPU, *MACHINES):
@@ -94,7 +95,10 @@ def request(
         else Target(MACHINES[arch], THREADS, product=TENSOR_CORES.get(arch, ""))
     )
     fixed = dict[str, int]() if deterministic else static
-    made = Request(target, fixed, strides, policy, deterministic=deterministic, checks=checks)
+    expected = dict[str, int]() if deterministic else dict(hints or {})
+    made = Request(
+        target, fixed, strides, policy, hints=expected, deterministic=deterministic, checks=checks
+    )
     return made if cuts is None else replace(made, cuts=cuts)
 
 

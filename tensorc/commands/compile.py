@@ -17,6 +17,7 @@ from tensorc.commands.options import (
     static,
     with_cuts,
     with_file,
+    with_hints,
     with_json,
     with_numerics,
     with_sizes,
@@ -38,6 +39,7 @@ _NOT_MEASURED = ("tensor", "header", *PIPELINES)
 @click.command("compile")
 @with_file
 @with_sizes
+@with_hints
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
 @with_numerics
@@ -49,14 +51,15 @@ _NOT_MEASURED = ("tensor", "header", *PIPELINES)
 @click.option("--measure", is_flag=True, help="Choose the tile by time on this CPU.")
 @with_json
 def command(
-    file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
-    deterministic: bool, cuts: str | None, machine: str | None, prove: bool, output: str,
-    force: bool, measure: bool, as_json: bool,
+    file: str, name: str | None, size: tuple[str, ...], hint: tuple[str, ...], arch: str, emit: str,
+    policy: str, deterministic: bool, cuts: str | None, machine: str | None, prove: bool,
+    output: str, force: bool, measure: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
-    Extents given with --size are fixed in the kernel; the others are arguments of it. FILE may be a
-    level-2 text (.tile) or a loop problem (.json) where a schedule or level 3 is asked for.
+    Extents given with --size are fixed in the kernel; the others are arguments of it, and --hint
+    says which sizes to expect. FILE may be a level-2 text (.tile) or a loop problem (.json) where a
+    schedule or level 3 is asked for.
     """
     from tensorc import emulated
     from tensorc.compiler import planned
@@ -79,8 +82,11 @@ def command(
     if emit == "header":
         given = sizes(size)
         return _ahead(program, arch, given, policy, deterministic, output, force, as_json)
-    fixed = static(program, sizes(size))
-    wanted = emulated.request(arch, fixed, {}, policy, deterministic, cuts=cuts)
+    fixed, expected = sizes(size), sizes(hint, "--hint")
+    wanted = emulated.request(
+        arch, static(program, fixed), {}, policy, deterministic,
+        hints=static(program, expected, "--hint"), cuts=cuts,
+    )  # fmt: skip
     if emit == "plan":
         return _write(about, show(planned(program, wanted)).encode(), output, force, as_json)
     if arch in emulated.CPU:

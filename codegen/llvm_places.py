@@ -135,7 +135,8 @@ class Places:
         if axis not in free_indices(read):
             return 0
         strides = self.storage[read.tensor.name].strides
-        return 0 if neighbours(read.subscripts, [s.ref for s in strides], axis, width) else GATHER
+        places, bits = [s.ref for s in strides], read.tensor.dtype.bits
+        return 0 if step_of(read.subscripts, places, axis, width, bits) else GATHER
 
     def _tile(self, axis: str, tile: Tile) -> int:
         lanes = self.lane_axes(tile)
@@ -265,12 +266,20 @@ def is_view(item: Let) -> bool:
     return item.by.instruction == "view"
 
 
-def neighbours(subscripts: Sequence[Expr], strides: Sequence[str], index: str, width: int) -> bool:
-    """Whether `width` lanes of an index, from a multiple of that on, are elements side by side:
-    every subscript is affine in it there, and the strides add up to the constant 1."""
+def step_of(
+    subscripts: Sequence[Expr], strides: Sequence[str], index: str, width: int, bits: int
+) -> int:
+    """How far apart `width` lanes of an index, from a multiple of that on, lie in memory: 1 if they
+    are side by side, 2 if every other element is theirs (as the parts of complex numbers, in
+    elements of at least 32 bits, whose lanes loads can be masked by), 0 if nothing is known.
+
+    Every subscript is affine in the index there, and the strides add up to that constant.
+    """
     moves = [_step(subscript, index, width) for subscript in subscripts]
     active = [(move, stride) for move, stride in zip(moves, strides, strict=True) if move != 0]
-    return active == [(1, "1")]
+    if active == [(1, "1")]:
+        return 1
+    return 2 if bits >= 32 and active in ([(1, "2")], [(2, "1")]) else 0
 
 
 def _step(subscript: Expr, index: str, width: int) -> int | None:

@@ -299,10 +299,24 @@ class _Lowering:
             self.map(next_tile, _value(inner))
         else:
             element = self.element(item, where, lane, tile.dtype)
-            combined = Apply(FUNCTIONS[COMBINE[item.reducer]], (_value(tile), element))
-            self.map(next_tile, combined)
+            self.map(next_tile, self.combined(item, _value(tile), element))
         scope = self.scopes.pop()
         self.emit(whole_loop(index, block, (Carry(tile, start),), scope.statements))
+
+    def combined(self, item: Reduce, carry: Value, element: Expr) -> Expr:
+        """The carried value with one more element. A sum takes two products one after the other,
+        `(sum + p) - q` for `sum + (p - q)`: each is then one multiply-add, as in the parts of a
+        complex product."""
+        if item.reducer is SUM and not self.ordered and value_type(element) is carry.dtype:
+            match element:
+                case Apply(function, (Apply(first) as p, Apply(second) as q)) if (
+                    function.name in ("add", "sub") and carry.dtype.floating
+                    and first.name == second.name == "mul"
+                ):  # fmt: skip
+                    return Apply(function, (call("add", carry, p), q))
+                case _:
+                    pass
+        return Apply(FUNCTIONS[COMBINE[item.reducer]], (carry, element))
 
     def element(self, item: Reduce, where: Expr | None, lane: str | None, dtype: DType) -> Expr:
         """The reduction's operand, the identity where it is not selected or past the edge."""

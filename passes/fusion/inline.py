@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tensorc.ir.dtypes import DType
+from tensorc.ir.dtypes import DType, value_of
 from tensorc.ir.node import Node, postorder, rebuild
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
@@ -234,10 +234,11 @@ class Inliner:
 
 
 def _typed(body: Expr, dtype: DType) -> Expr:
-    """A body with the type that its name has, where it would take that of its surroundings."""
-    if not value_type(body).weak:
-        return body
-    return Round(dtype, body) if dtype.floating else Cast(dtype, body)
+    """A body with the type that its name has, where it has another or that of its surroundings."""
+    kind = value_type(body)
+    if kind.weak and dtype.floating:
+        return Round(dtype, body)
+    return body if kind is value_of(dtype) else Cast(dtype, body)
 
 
 def _index(item: Expr) -> str:

@@ -209,8 +209,11 @@ class Scopes:
 
 
 def _unrounded(dtype: DType, expr: Expr) -> Expr:
-    """What a movable rounding leaves where no tile can hold its result: floats keep their value."""
-    return expr if dtype.floating and value_type(expr).floating else Cast(dtype, expr)
+    """What a movable rounding leaves where no tile can hold its result: floats keep their value, at
+    least in the type that they would have had."""
+    own = value_type(expr)
+    keeps = dtype.floating and own.floating and own.bits >= value_of(dtype).bits
+    return expr if keeps else Cast(dtype, expr)
 
 
 def storage(dtype: DType) -> DType:

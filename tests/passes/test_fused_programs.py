@@ -153,6 +153,10 @@ WRONG_ONCE: dict[str, tuple[str, dict[str, int]]] = {
         "  z[k] = u[k]\n",
         {"k": 14},
     ),
+    "a name of a wider type than its body": (
+        "op f(x: f32[k]) -> y: f64[k]\n  t: f64[k] = x[k]\n  y[k] = sqrt(abs(t[k] + x[k]))\n",
+        {"k": 70},
+    ),
     "a movable rounding of a constant": (
         "op f(x: f32[k]) -> y: f32[k]\n  t: bf16[k] = exp(0.7)\n  y[k] = x[k] * t[k]\n",
         {"k": 14},

@@ -162,11 +162,9 @@ def _tiled(state: State, request: Request) -> tuple[TileProgram, Mapping[str, st
     target, ordered = request.target, request.policy == "strict"
     widths = Widths(target.lanes, target.vectors, target.rows)
     if target.product and not ordered:
-        from tensorc.machine.product import load_product
         from tensorc.passes.tiling.tile_placed import tile_placed
 
-        product = load_product(target.product)
-        made = tile_placed(state, target.machine, widths, units, request.static, product)
+        made = tile_placed(state, target.machine, widths, units, request.static, target.product)
         return made.program, made.reasons
     return lower(state, widths, units, target.machine, request.static, ordered), {}
 

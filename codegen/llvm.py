@@ -63,13 +63,15 @@ def emit(program: TileProgram, options: Options) -> Module:
     options = replace(options, static=_every_static(program, options.static))
     declarations: dict[str, str] = {}
     functions: list[str] = []
+    helpers: dict[str, str] = {}
     entries: list[Entry] = []
     for emitter in _emitters(program, options):
         functions.append(emitter.function())
         entries.append(emitter.entry())
         declarations.update(emitter.b.declarations)
+        helpers.update(emitter.b.functions)
     attributes = 'attributes #0 = { nounwind "prefer-vector-width"="512" }\n'
-    lines = [*functions, *sorted(declarations.values()), attributes]
+    lines = [*functions, *helpers.values(), *sorted(declarations.values()), attributes]
     return Module("\n".join(lines), tuple(entries))
 
 

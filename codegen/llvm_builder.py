@@ -35,6 +35,7 @@ class Builder:
         self.lines: Lines = []
         self.regions = [Region(0, None, self.lines)]
         self.declarations: dict[str, str] = {}
+        self.functions: dict[str, str] = {}  # definitions of functions that are called
         self.label = "work"  # the function's own first block, behind what prepares its memory
         self.count = 0
         self.flags = "contract " if contract else ""
@@ -52,6 +53,12 @@ class Builder:
     def emit(self, text: str, depth: int) -> None:
         """One instruction without a result."""
         self.regions[depth].tail.append(f"  {text}")
+
+    def texts_forgotten(self) -> None:
+        """Another branch begins: values of the one before are not there."""
+        for region in self.regions:
+            region.texts.clear()
+            region.known.clear()
 
     def mark(self, label: str) -> None:
         """Start a basic block in the innermost region."""

@@ -88,6 +88,8 @@ class Expressions:
                 return self.tiles.read(expr)
             case Seen(index, after):
                 return convert(self.b, self.seen(index, after), dtype)
+            case Read() if expr in self.scope.turned:
+                return self.scope.turned[expr]
             case Read():
                 return self.read(expr, mask, first)
             case Select(condition, yes, no):

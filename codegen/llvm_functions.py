@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from tensorc.codegen import llvm_math
+from tensorc.codegen import llvm_math, llvm_special
 from tensorc.codegen.llvm_builder import Builder, float_name
 from tensorc.codegen.llvm_convert import convert
 from tensorc.codegen.llvm_types import Operand
@@ -73,10 +73,6 @@ def _fold(b: Builder, opcode: str, args: Sequence[Operand]) -> Operand:
 
 def _intrinsic(name: str) -> Emitter:
     return lambda b, args: b.intrinsic(name, args)
-
-
-def _library(stem: str) -> Emitter:
-    return lambda b, args: b.each_lane(float_name(args[0].dtype, stem), args, args[0].dtype)
 
 
 def _negate(b: Builder, args: Sequence[Operand]) -> Operand:
@@ -198,7 +194,7 @@ def _rounding(name: str) -> Emitter:
 def _power(b: Builder, args: Sequence[Operand]) -> Operand:
     x, y = args
     if x.dtype.floating:
-        return b.each_lane(float_name(x.dtype, "pow"), [x, y], x.dtype)
+        return llvm_special.power(b, [x, y])
     return _int_power(b, x, y)
 
 
@@ -298,8 +294,8 @@ FUNCTIONS: dict[str, Emitter] = {
     "floor": _rounding("floor"), "ceil": _rounding("ceil"), "round": _rounding("roundeven"),
     "sqrt": _intrinsic("sqrt"), "rsqrt": _reciprocal_root,
     "exp": llvm_math.exp, "exp2": llvm_math.exp2, "log": llvm_math.log, "log2": llvm_math.log2,
-    "sin": _library("sin"), "cos": _library("cos"), "tanh": llvm_math.tanh,
-    "sigmoid": llvm_math.sigmoid, "erf": _library("erf"),
+    "sin": llvm_special.sin, "cos": llvm_special.cos, "tanh": llvm_math.tanh,
+    "sigmoid": llvm_math.sigmoid, "erf": llvm_special.erf,
     "expm1": llvm_math.expm1, "log1p": llvm_math.log1p,
     "isnan": _is_nan, "isinf": _is_infinite,
     "real": _itself, "conj": _itself, "imag": _zero,

@@ -22,7 +22,7 @@ _LN2 = Fraction(1113844574712631719546256151097547306333272293549090750737802, 2
 
 
 @dataclass(frozen=True)
-class _Format:
+class Format:
     """What the code needs to know of a float format."""
 
     bits: int  # of the significand field
@@ -35,9 +35,9 @@ class _Format:
     exp_high: int  # above this exp is inf
 
 
-_FORMATS: dict[DType, _Format] = {
-    F32: _Format(23, 127, I32, 7, 5, 15, -105, 89),
-    F64: _Format(52, 1023, I64, 13, 11, 41, -746, 710),
+FORMATS: dict[DType, Format] = {
+    F32: Format(23, 127, I32, 7, 5, 15, -105, 89),
+    F64: Format(52, 1023, I64, 13, 11, 41, -746, 710),
 }
 
 
@@ -51,10 +51,10 @@ def exp(b: Builder, args: Sequence[Operand]) -> Operand:
 def exp2(b: Builder, args: Sequence[Operand]) -> Operand:
     """2 ** x = 2 ** n * e ** (r ln 2); exact for integers."""
     (x,) = args
-    form = _FORMATS[x.dtype]
+    form = FORMATS[x.dtype]
     low, high = Fraction(form.exp_low) / _LN2, Fraction(form.exp_high) / _LN2
     x = _clamp(b, x, low, high)
-    whole, n = _nearest(b, x)
+    whole, n = nearest(b, x)
     reduced = b.op("fmul", b.op("fsub", x, whole), b.const(_LN2, x.dtype))
     return _times_power(b, _exp_series(b, reduced), n)
 
@@ -62,10 +62,10 @@ def exp2(b: Builder, args: Sequence[Operand]) -> Operand:
 def expm1(b: Builder, args: Sequence[Operand]) -> Operand:
     """2 ** n * (e ** r - 1) + (2 ** n - 1); x itself where it is tiny."""
     (x,) = args
-    form = _FORMATS[x.dtype]
+    form = FORMATS[x.dtype]
     reduced, n = _reduce_exp(b, x)
     one = b.const(1, x.dtype)
-    small = b.op("fmul", reduced, _series(b, reduced, _exp_coefficients(form)[1:]))
+    small = b.op("fmul", reduced, series(b, reduced, _exp_coefficients(form)[1:]))
     # Half of everything, doubled at the end, so that 2 ** n alone does not overflow too early.
     n = b.op("sub", n, b.const(1, form.integer))
     scaled = _times_power(b, small, n)
@@ -78,11 +78,11 @@ def expm1(b: Builder, args: Sequence[Operand]) -> Operand:
 def log(b: Builder, args: Sequence[Operand]) -> Operand:
     """e ln 2 + ln m with x = 2 ** e * m, m within [1 / sqrt 2, sqrt 2)."""
     (x,) = args
-    form = _FORMATS[x.dtype]
+    form = FORMATS[x.dtype]
     number, fraction = _split(b, x)
-    high = _head(_LN2, form.high_bits)
-    series = _log_series(b, fraction)
-    low = b.intrinsic("fma", [number, b.const(_LN2 - high, x.dtype), series])
+    high = head(_LN2, form.high_bits)
+    near = _log_series(b, fraction)
+    low = b.intrinsic("fma", [number, b.const(_LN2 - high, x.dtype), near])
     return _log_specials(b, x, b.intrinsic("fma", [number, b.const(high, x.dtype), low]))
 
 
@@ -90,10 +90,10 @@ def log2(b: Builder, args: Sequence[Operand]) -> Operand:
     """e + ln m / ln 2; exact for powers of two."""
     (x,) = args
     number, fraction = _split(b, x)
-    high = _head(1 / _LN2, _FORMATS[x.dtype].high_bits)
-    series = _log_series(b, fraction)
-    rest = b.op("fmul", series, b.const(1 / _LN2 - high, x.dtype))
-    scaled = b.intrinsic("fma", [series, b.const(high, x.dtype), rest])
+    high = head(1 / _LN2, FORMATS[x.dtype].high_bits)
+    near = _log_series(b, fraction)
+    rest = b.op("fmul", near, b.const(1 / _LN2 - high, x.dtype))
+    scaled = b.intrinsic("fma", [near, b.const(high, x.dtype), rest])
     return _log_specials(b, x, b.op("fadd", number, scaled))
 
 
@@ -132,7 +132,7 @@ def sigmoid(b: Builder, args: Sequence[Operand]) -> Operand:
 
 def _epsilon(b: Builder, dtype: DType) -> Operand:
     """Below this, x and the function differ by less than half a unit in the last place."""
-    return b.const(Fraction(1, 2 ** (_FORMATS[dtype].bits + 2)), dtype)
+    return b.const(Fraction(1, 2 ** (FORMATS[dtype].bits + 2)), dtype)
 
 
 def _clamp(b: Builder, x: Operand, low: Fraction, high: Fraction) -> Operand:
@@ -141,10 +141,10 @@ def _clamp(b: Builder, x: Operand, low: Fraction, high: Fraction) -> Operand:
     return b.intrinsic("minimum", [above, b.const(high, x.dtype)])
 
 
-def _nearest(b: Builder, x: Operand) -> tuple[Operand, Operand]:
+def nearest(b: Builder, x: Operand) -> tuple[Operand, Operand]:
     """(round(x), the same as an integer): adding 1.5 * 2**bits leaves the integer in the low bits
     of the sum. |x| must be far below 2**bits."""
-    form = _FORMATS[x.dtype]
+    form = FORMATS[x.dtype]
     magic = b.const(Fraction(3 * 2**form.bits, 2), x.dtype)
     total = b.op("fadd", x, magic)
     start = ((form.bits + form.bias) << form.bits) + (1 << (form.bits - 1))
@@ -154,29 +154,29 @@ def _nearest(b: Builder, x: Operand) -> tuple[Operand, Operand]:
 
 def _reduce_exp(b: Builder, x: Operand) -> tuple[Operand, Operand]:
     """(r, n) with x = n ln 2 + r; x is first clamped to where exp is neither 0 nor inf."""
-    form = _FORMATS[x.dtype]
+    form = FORMATS[x.dtype]
     x = _clamp(b, x, Fraction(form.exp_low), Fraction(form.exp_high))
-    whole, n = _nearest(b, b.op("fmul", x, b.const(1 / _LN2, x.dtype)))
-    high = _head(_LN2, form.high_bits)
+    whole, n = nearest(b, b.op("fmul", x, b.const(1 / _LN2, x.dtype)))
+    high = head(_LN2, form.high_bits)
     minus = b.result(f"fneg {whole}", x.dtype, whole.lanes, whole.depth)
     near = b.intrinsic("fma", [minus, b.const(high, x.dtype), x])
     return b.intrinsic("fma", [minus, b.const(_LN2 - high, x.dtype), near]), n
 
 
-def _head(value: Fraction, bits: int) -> Fraction:
+def head(value: Fraction, bits: int) -> Fraction:
     """`value` cut to that many bits after the point."""
     return Fraction(int(value * 2**bits), 2**bits)
 
 
-def _exp_coefficients(form: _Format) -> list[Fraction]:
+def _exp_coefficients(form: Format) -> list[Fraction]:
     return [Fraction(1, factorial(k)) for k in range(form.exp_terms + 1)]
 
 
 def _exp_series(b: Builder, r: Operand) -> Operand:
-    return _series(b, r, _exp_coefficients(_FORMATS[r.dtype]))
+    return series(b, r, _exp_coefficients(FORMATS[r.dtype]))
 
 
-def _series(b: Builder, x: Operand, coefficients: list[Fraction]) -> Operand:
+def series(b: Builder, x: Operand, coefficients: list[Fraction]) -> Operand:
     """Horner's rule with fused multiply-add."""
     total = b.const(coefficients[-1], x.dtype)
     for coefficient in reversed(coefficients[:-1]):
@@ -186,21 +186,21 @@ def _series(b: Builder, x: Operand, coefficients: list[Fraction]) -> Operand:
 
 def _times_power(b: Builder, x: Operand, n: Operand) -> Operand:
     """x * 2 ** n in two steps, so that subnormal results round once and overflow is inf."""
-    form = _FORMATS[x.dtype]
+    form = FORMATS[x.dtype]
     half = b.op("ashr", n, b.const(1, form.integer))
     rest = b.op("sub", n, half)
     return b.op("fmul", b.op("fmul", x, _power(b, half, x.dtype)), _power(b, rest, x.dtype))
 
 
 def _power(b: Builder, n: Operand, dtype: DType) -> Operand:
-    form = _FORMATS[dtype]
+    form = FORMATS[dtype]
     field = b.op("add", n, b.const(form.bias, form.integer))
     return b.convert("bitcast", b.op("shl", field, b.const(form.bits, form.integer)), dtype)
 
 
 def _split(b: Builder, x: Operand) -> tuple[Operand, Operand]:
     """(e as a float, m - 1) with x = 2 ** e * m and m within [1 / sqrt 2, sqrt 2)."""
-    form = _FORMATS[x.dtype]
+    form = FORMATS[x.dtype]
     least = b.const(Fraction(2) ** (1 - form.bias), x.dtype)
     tiny = b.op("fcmp olt", x, least, BOOL)
     grown = b.op("fmul", x, b.const(Fraction(2) ** (form.bits + 1), x.dtype))
@@ -220,11 +220,11 @@ def _split(b: Builder, x: Operand) -> tuple[Operand, Operand]:
 
 def _log_series(b: Builder, f: Operand) -> Operand:
     """ln(1 + f) = 2 atanh(s), s = f / (2 + f), as f - s (f - 2 (s**2 / 3 + s**4 / 5 + ...))."""
-    form = _FORMATS[f.dtype]
+    form = FORMATS[f.dtype]
     s = b.op("fdiv", f, b.op("fadd", f, b.const(2, f.dtype)))
     square = b.op("fmul", s, s)
     coefficients = [Fraction(2, 2 * k + 3) for k in range(form.log_terms)]
-    rest = b.op("fmul", square, _series(b, square, coefficients))
+    rest = b.op("fmul", square, series(b, square, coefficients))
     return b.op("fsub", f, b.op("fmul", s, b.op("fsub", f, rest)))
 
 

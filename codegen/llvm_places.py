@@ -18,8 +18,9 @@ from tensorc.ir.tensor import Apply, Expr, Literal, Position, Read, Value, free_
 from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile
 from tensorc.ir.walk_tile import expressions, statements, tensors_in, tiles, whole
 
+MOST_VECTORS = 16  # of 32-bit elements that an SSA vector takes
 MOST_ROWS = 8  # of a block whose rows are unrolled
-GATHER, ACROSS, SPREAD = 4, 1, 1  # what these cost beside a vector of neighbours
+GATHER, SCATTER, ACROSS, SPREAD = 4, 5, 1, 1  # what these cost beside a vector of neighbours
 Counts = Mapping[str, int]
 
 
@@ -112,9 +113,9 @@ class Places:
             width = self.width(counts[axis])
             total += sum(self._expression(axis, width, expr) for expr in exprs)
             if result is not None:
-                total += self._tile(axis, result)
+                total += SCATTER * (self._tile(axis, result) >= GATHER)
             if written is not None:
-                total += self._read(axis, width, written)
+                total += SCATTER * (self._read(axis, width, written) > 0)
             return total, -self.width(counts[axis]), -able.index(axis)
 
         return min(able, key=cost, default=None)
@@ -150,7 +151,12 @@ class Places:
         lanes = self.lanes(tile)
         alone = len(axes) <= 1 and not set(axes) & self.parted
         power = lanes & (lanes - 1) == 0
-        return tile.space == "register" and alone and power and lanes <= 2 * self.vector
+        return (
+            tile.space == "register"
+            and alone
+            and power
+            and lanes <= MOST_VECTORS * self.vector // 4
+        )
 
     def _settle(self, carries: Sequence[str]) -> None:
         """SSA vectors whose statement runs its vectors along another index become buffers, and so
@@ -212,7 +218,9 @@ class Places:
         rest = [size for a, size in zip(tile.axes, tile.sizes, strict=True) if a != index]
         lanes = math.prod(rest)
         several = sum(size > 1 for size in rest)
-        return several <= 1 and lanes & (lanes - 1) == 0 and lanes <= 2 * self.vector
+        return (
+            several <= 1 and lanes & (lanes - 1) == 0 and lanes <= MOST_VECTORS * self.vector // 4
+        )
 
     def _roots(self, lets: Sequence[Let], every: Sequence[Statement]) -> dict[str, str]:
         """The tile whose buffer each tile takes. Reuse that would let one carried value stand in

@@ -68,6 +68,7 @@ class Scope:
     lanes: dict[str, Operand] = field(default_factory=dict[str, Operand])
     widths: dict[str, int] = field(default_factory=dict[str, int])
     edges: set[str] = field(default_factory=set[str])  # indices that may leave their extent here
+    turned: dict[Read, Operand] = field(default_factory=dict[Read, Operand])  # reads at hand
     depth: int = 0  # of the region in which the current statement stands
 
     def row_in(self, indices: Iterable[str]) -> int:

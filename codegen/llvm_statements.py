@@ -16,6 +16,7 @@ from tensorc.codegen.llvm_lanes import Lanes
 from tensorc.codegen.llvm_places import is_view
 from tensorc.codegen.llvm_scope import ZERO, Scope
 from tensorc.codegen.llvm_tiles import Tiles
+from tensorc.codegen.llvm_turn import Turns
 from tensorc.codegen.llvm_types import Operand
 from tensorc.codegen.llvm_walks import Walks
 from tensorc.ir.dtypes import BOOL, I64, DType, value_of
@@ -39,6 +40,7 @@ class Statements:
         self.b, self.scope, self.w = b, scope, walks
         self.t, self.e, self.l = tiles, e, lanes
         self.folds = Folds(b, scope, walks, tiles, e, lanes)
+        self.turns = Turns(b, scope, walks.places, e, lanes)
 
     # --- Let ------------------------------------------------------------------------------------
 
@@ -66,7 +68,11 @@ class Statements:
         def work() -> None:
             self.write(item.tile, self.e.value(body, value_of(item.tile.dtype)))
 
-        self.l.over(axes, work)
+        turn = self.turns.found(body, vector, counts)
+        if turn is not None and item.tile.name in self.scope.buffers:
+            self.turns.over(turn, counts, False, work)
+        else:
+            self.l.over(axes, work)
 
     def write(self, tile: Tile, value: Operand) -> None:
         self.t.write(tile, rounded(self.b, value, tile.dtype))
@@ -141,7 +147,11 @@ class Statements:
             else:
                 combine(self.e, item.combine, tensor, item.subscripts, found)
 
-        self.l.over(self.w.axes(counts, vector, free), work)
+        turn = self.turns.found(value, vector, counts)
+        if turn is not None:
+            self.turns.over(turn, counts, True, work)
+        else:
+            self.l.over(self.w.axes(counts, vector, free), work)
 
 
 class _If:

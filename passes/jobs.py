@@ -16,8 +16,8 @@ from tensorc.ir.strict_json import Json
 if TYPE_CHECKING:
     from tensorc.ir.schedule import LoopProblem, Schedule
     from tensorc.passes.algebra.egraph import Graph, Limits
-    from tensorc.passes.algebra.facts import Facts
     from tensorc.passes.algebra.extract import Extracted
+    from tensorc.passes.algebra.facts import Facts
     from tensorc.passes.algebra.terms import Term
     from tensorc.passes.scheduling.schedule_polish import Aim
     from tensorc.passes.scheduling.schedule_search import Effort

@@ -7,7 +7,7 @@ is, a loop problem (`.json`, `ir/problem_json.py`) has its machine numbers in it
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,10 +109,28 @@ def tiled(program: Program, arch: str, sizes: Mapping[str, int]) -> Tiled:
 def pipelines_of(
     tiles: TileProgram, product: Product, prove: bool = False
 ) -> tuple[Pipelined, ...]:
-    """The pipelines of a program's kernels; see `solved`."""
+    """The pipelines of a program's kernels; see `solved`. `prove`: certificates also say what the
+    interval and the roles are with every assumed number of the product at x0.5 and x1.5."""
     from tensorc.passes.pipelining.scheduled import pipelines
 
-    return pipelines(tiles, product, lambda problem: solved(problem, prove))
+    found = pipelines(tiles, product, lambda problem: solved(problem, prove))
+    return tuple(_with_sensitivity(item, product) for item in found) if prove else found
+
+
+def _with_sensitivity(item: Pipelined, product: Product) -> Pipelined:
+    from tensorc.passes.scheduling.extract_problem import extract
+    from tensorc.passes.scheduling.schedule import JIT
+    from tensorc.passes.scheduling.sensitivity import with_sensitivity
+
+    text, made = item.text, item.schedule
+    if text is None or made is None:
+        return item
+
+    def build(changed: Product) -> LoopProblem:
+        return extract(text.kernel, text.machine, changed).problem
+
+    effort = replace(JIT, wall=None)
+    return replace(item, schedule=with_sensitivity(made, build, product, effort, _cached))
 
 
 def pipeline_of(problem: LoopProblem, prove: bool = False) -> Pipelined:
@@ -123,21 +141,27 @@ def pipeline_of(problem: LoopProblem, prove: bool = False) -> Pipelined:
 
 
 def solved(problem: LoopProblem, prove: bool = False) -> Schedule:
-    """The schedule of a problem: from the cache, or from the solver in the worker process, for two
-    seconds; `prove`: for as long as a proof may take, about a minute.
+    """The schedule of a problem: from the cache, or from the solver in the worker process with the
+    work that a first call may take, two seconds on an idle machine; `prove`: with as much as a
+    proof may take, about a minute. A busy machine takes longer over the same answer.
 
     Raises Infeasible; Unavailable where there is no solver or it was stopped.
     """
     from tensorc.passes.scheduling.schedule import JIT, PROVE
+
+    return _cached(problem, PROVE if prove else replace(JIT, wall=None), "slack")
+
+
+def _cached(problem: LoopProblem, effort: Effort, aim: Aim) -> Schedule:
     from tensorc.passes.scheduling.schedule_cache import cached_schedule
     from tensorc.runtime.cache import directory
 
     kept = directory()
     folder = kept / "schedules" if kept else None
-    return cached_schedule(problem, folder, PROVE if prove else JIT, "slack", _solve)
+    return cached_schedule(problem, folder, effort, aim, _solve)
 
 
-_SECONDS = {True: 300.0, False: 10.0}  # after which the solver is killed, proving or not
+_SECONDS = {True: 300.0, False: 60.0}  # after which the solver is killed, proving or not
 
 
 def _solve(problem: LoopProblem, effort: Effort, aim: Aim) -> Schedule:

@@ -4,7 +4,7 @@ Afterwards every operation has a body: level-2 statements and the lanes on which
 ring, value and area says which tiles it holds (`ir/verify_bodies.py`). What stands before the loop
 is copied once per tile; what stands after it is done by the role that has the final values.
 
-A tile of shared memory after the loop lies where an operand of the loop did, if it can (`home`);
+A tile of shared memory after the loop lies where an operand of the loop did, if it can (`reused`);
 else in an area of its own.
 """
 
@@ -21,8 +21,9 @@ from tensorc.ir.schedule import Schedule
 from tensorc.ir.tile import Let, Store
 from tensorc.ir.walk_tile import reads, statements
 from tensorc.passes.pipelining.channels import Finish, Frame, TileRing, channels
+from tensorc.passes.scheduling.around_loop import reused
 from tensorc.passes.scheduling.divide import copies
-from tensorc.passes.scheduling.extract_problem import LoopText, home
+from tensorc.passes.scheduling.extract_problem import LoopText
 from tensorc.passes.scheduling.groups import Simple, Unpipelined, flat
 from tensorc.passes.scheduling.statement_costs import size_in_bytes
 
@@ -92,13 +93,8 @@ class _Around:
 
     def homes(self) -> dict[str, str]:
         """The operand in whose place each tile after the loop lies that has one."""
-        free = [item.tile for item in statements(self.text.before) if isinstance(item, Let)]
-        found = dict[str, str]()
-        for item in statements(self.text.after):
-            if isinstance(item, Let) and (place := home(item.tile, free)) is not None:
-                free.remove(place)
-                found[item.tile.name] = place.name
-        return found
+        found = reused(self.text.before, self.text.loop, self.text.after)
+        return {item.tile.name: place.name for item, place in found}
 
     def areas(self) -> Iterator[Area]:
         """Storage for the other tiles of shared memory after the loop."""

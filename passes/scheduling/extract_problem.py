@@ -39,6 +39,7 @@ from tensorc.machine.costs import (
 )
 from tensorc.machine.instruction import Machine
 from tensorc.machine.product import Product
+from tensorc.passes.scheduling.around_loop import reused, space
 from tensorc.passes.scheduling.divide import copies, divide, instruction, multiplies
 from tensorc.passes.scheduling.groups import Group, Instance, Unpipelined, groups, instances
 from tensorc.passes.scheduling.statement_costs import (
@@ -51,7 +52,6 @@ from tensorc.passes.scheduling.statement_costs import (
 
 BARRIERS = 1024
 """Bytes of shared memory for barriers and for what alignment loses."""
-_ALIGN = 1024
 _APART = 8  # iterations; more than a schedule has stages
 
 
@@ -155,8 +155,8 @@ class _Extraction:
         operations = {name: self.operation(item) for name, item in self.instances.items()}
         rings, values = tuple(self.rings()), tuple(self.values())
         edges = (*self.edges(operations), *self.together(after))
-        taken = BARRIERS + sum(_space(item) for item in statements((*before, *after)))
-        taken -= sum(_space(item) for item in reused(before, after))
+        taken = BARRIERS + sum(space(item) for item in statements((*before, *after)))
+        taken -= sum(space(item) for item, _ in reused(before, self.loop, after))
         return LoopProblem(
             f"{self.kernel.name}.{self.loop.index}", product.name, tuple(operations.values()),
             edges, units(), roles(self.ledger, self.parts()), rings, values,
@@ -373,41 +373,6 @@ def _chained(source: Operation, target: Operation, ledger: Ledger) -> int:
     if both and source.uses and target.uses and not (source.threads or target.threads):
         return source.latency - ledger.cycles("cost.mma_drain")
     return source.latency
-
-
-def _space(item: Statement) -> int:
-    """Shared memory of a tile outside the loop, in bytes."""
-    if not isinstance(item, Let) or item.tile.space != "shared":
-        return 0
-    size = size_in_bytes(item.tile, dict(zip(item.tile.axes, item.tile.sizes, strict=True)))
-    return -(-size // _ALIGN) * _ALIGN
-
-
-def reused(before: Iterable[Statement], after: Iterable[Statement]) -> tuple[Let, ...]:
-    """The tiles after the loop that can lie where an operand of the loop did; see `home`."""
-    free = [item.tile for item in statements(before) if isinstance(item, Let)]
-    found = list[Let]()
-    for item in statements(after):
-        if isinstance(item, Let) and (place := home(item.tile, free)) is not None:
-            free.remove(place)
-            found.append(item)
-    return tuple(found)
-
-
-def home(tile: Tile, free: Iterable[Tile]) -> Tile | None:
-    """A tile of shared memory whose place another can take lane by lane: both have the same sizes,
-    type and layout, and the same first axis."""
-    for other in free:
-        same = (other.space, other.sizes, other.dtype) == (tile.space, tile.sizes, tile.dtype)
-        swizzles = [getattr(item.layout, "swizzle", None) for item in (tile, other)]
-        orders = [
-            tuple(item.axes.index(a) for a in getattr(item.layout, "order", item.axes))
-            for item in (tile, other)
-        ]
-        if tile.space == "shared" and same and tile.axes[:1] == other.axes[:1]:
-            if swizzles[0] == swizzles[1] and orders[0] == orders[1]:
-                return other
-    return None
 
 
 def roles(ledger: Ledger, parts: int) -> tuple[Role, ...]:

@@ -14,6 +14,7 @@ from tensorc.errors import Infeasible
 from tensorc.ir.schedule import LoopProblem, Schedule, Sensitivity
 from tensorc.machine.product import Product, scaled
 from tensorc.passes.scheduling.schedule import schedule
+from tensorc.passes.scheduling.schedule_polish import Aim
 from tensorc.passes.scheduling.schedule_search import Effort
 
 FACTORS = (Fraction(1, 2), Fraction(3, 2))
@@ -21,27 +22,34 @@ FACTORS = (Fraction(1, 2), Fraction(3, 2))
 Build = Callable[[Product], LoopProblem]
 
 
-def sensitivity(build: Build, product: Product, effort: Effort) -> tuple[Sensitivity, ...]:
+Solve = Callable[[LoopProblem, Effort, Aim], Schedule]
+
+
+def sensitivity(
+    build: Build, product: Product, effort: Effort, solve: Solve = schedule
+) -> tuple[Sensitivity, ...]:
     """The optimum with each assumed number at x0.5 and x1.5. A number of 0 changes nothing."""
     figures = [f for f in build(product).figures if f.source == "assumed" and f.value]
     return tuple(
-        _changed(build, product, figure.key, factor, effort)
+        _changed(build, scaled(product, figure.key, factor), figure.key, factor, effort, solve)
         for figure in figures
         for factor in FACTORS
     )
 
 
-def with_sensitivity(made: Schedule, build: Build, product: Product, effort: Effort) -> Schedule:
+def with_sensitivity(
+    made: Schedule, build: Build, product: Product, effort: Effort, solve: Solve = schedule
+) -> Schedule:
     """`made` with the table in its certificate."""
-    changes = sensitivity(build, product, effort)
+    changes = sensitivity(build, product, effort, solve)
     return replace(made, certificate=replace(made.certificate, sensitivity=changes))
 
 
 def _changed(
-    build: Build, product: Product, key: str, factor: Fraction, effort: Effort
+    build: Build, product: Product, key: str, factor: Fraction, effort: Effort, solve: Solve
 ) -> Sensitivity:
     try:
-        made = schedule(build(scaled(product, key, factor)), effort, "span")
+        made = solve(build(product), effort, "span")
     except Infeasible:
         return Sensitivity(key, factor, None, ())
     return Sensitivity(key, factor, made.ii, tuple(plan.role for plan in made.roles))

@@ -70,6 +70,21 @@ def rows_of(indices: Iterable[str], lane: str | None, body: Expr) -> str | None:
     return best[1] if best else None
 
 
+def turned(
+    indices: Iterable[str], body: Expr, written: Read, units: Units
+) -> tuple[str, str] | None:
+    """(the index of a left side along which something is read, the one along which all is
+    written), where these differ: a copy that turns rows into columns goes by squares of both. None
+    also where something is reduced, which takes longer than to read it."""
+    order = [*indices]
+    far = next((i for i in order if stride_class(written, i, units) is Along.NEXT), None)
+    if far is None or any(True for _ in _reduces(body)):
+        return None
+    across = [r for r in reads_in(body) if stride_class(r, far, units) is Along.FAR]
+    found = [i for i in order for r in across if stride_class(r, i, units) is Along.NEXT]
+    return (found[-1], far) if found else None
+
+
 def _shared(reduce: Reduce, index: str, lane: str | None) -> int:
     """Reads inside a reduction that all rows along `index` have in common."""
     free = free_indices(reduce)

@@ -60,11 +60,13 @@ from tensorc.ir.tile import (
 from tensorc.machine.instruction import Machine
 from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, variants
-from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of
+from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of, turned
 from tensorc.passes.tiling.neutral import COMBINE, identity
+from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
 
 T = TypeVar("T")
+SQUARE = 64  # elements along both sides of a block that a CPU turns
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ def lower(
     """Lower a canonical program. `units`: the unit-stride axis of tensors that are not row-major;
     `machine`: the machine file; `static`: extents known now, so that blocks are not too large;
     `ordered`: float sums and products run in ascending order, the last index fastest."""
+    if MACHINES[machine].plain != "simt":
+        program = turn_operands(program, units, static)
     outputs = {item.tensor.name for item in program.outputs}
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
@@ -136,6 +140,9 @@ class _Lowering:
         lane = lanes_of(equation.indices, inner, body, element, self.units)
         rows = rows_of(equation.indices, lane, body) if self.widths.rows > 1 else None
         blocks = self.blocks(lane, rows, body)
+        square = None if self.threads else turned(equation.indices, body, element, self.units)
+        if square is not None:
+            blocks = {index: self.fitting(index, SQUARE) for index in square}
         order = [index for index in equation.indices if index not in blocks] + list(blocks)
 
         def store() -> None:
@@ -144,7 +151,7 @@ class _Lowering:
             self.scopes[-1].statements.append(item)
 
         self.nest([(index, blocks.get(index, 1)) for index in order], store)
-        most = self.lanes if self.threads else 1
+        most = self.lanes if self.threads else SQUARE if square is not None else 1
         grid, statements = peel(tuple(self.scopes[0].statements), most)
         return Kernel(
             equation.tensor.name, _tensors_read(body), (equation.tensor,), grid, statements
@@ -152,14 +159,23 @@ class _Lowering:
 
     def blocks(self, lane: str | None, rows: str | None, body: Expr) -> dict[str, int]:
         """The blocks of the left side's vectorised indices, the outer one first."""
-        wide = self.widths.vectors if rows is not None else 1
-        lanes = self.lanes * wide * 4 // max(4, _widest(body))
+        lanes = self.lanes * self.wide(lane, rows, body) * 4 // max(4, _widest(body))
         found: dict[str, int] = {}
         if lane is not None:
             found[lane] = self.fitting(lane, lanes)
         if rows is not None and self.static.get(rows, 2) > 1:
             found[rows] = self.widths.rows
         return found
+
+    def wide(self, lane: str | None, rows: str | None, body: Expr) -> int:
+        """Vectors side by side: several where rows share what they read, or where sums run across
+        rows in memory, of which each step then reads a longer piece."""
+        if rows is not None:
+            return self.widths.vectors
+        sums = [item for item in postorder([body]) if isinstance(item, Reduce)]
+        most = 4 * self.widths.vectors if self.widths.vectors > 1 else 1
+        long = lane is not None and self.static.get(lane, most * self.lanes) >= most * self.lanes
+        return most if long and any(lane in free_indices(i) for i in sums) else 1
 
     def fitting(self, index: str, lanes: int) -> int:
         """The block, or on a CPU the least power of two that covers a small static extent."""

@@ -31,6 +31,9 @@ LEVELS = (
 )  # fmt: skip
 
 
+_NOT_MEASURED = ("tensor", "header", *PIPELINES)
+
+
 @click.command("compile")
 @with_file
 @with_sizes
@@ -41,11 +44,12 @@ LEVELS = (
 @pipelines.with_proof
 @click.option("-o", "output", default="-", help="Output file; - is standard output.")
 @click.option("--force", is_flag=True, help="Overwrite the output.")
+@click.option("--measure", is_flag=True, help="Choose the tile by time on this CPU.")
 @with_json
 def command(
     file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
     deterministic: bool, machine: str | None, prove: bool, output: str, force: bool,
-    as_json: bool,
+    measure: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
@@ -55,6 +59,8 @@ def command(
     from tensorc import emulated
     from tensorc.observe import show
 
+    if measure and (arch not in emulated.CPU or deterministic or emit in _NOT_MEASURED):
+        raise click.UsageError("--measure chooses tiles of CPU kernels, of code or --emit tile")
     if emit in PIPELINES:
         if arch in emulated.CPU and not pipelines.is_text(file):
             raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
@@ -74,6 +80,7 @@ def command(
     if arch in emulated.CPU:
         if emit in ("cuda", "ptx", "cubin"):
             raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
+        wanted = _measured(program, wanted) if measure else wanted
         data = _for_cpu(program, wanted, emit)
     else:
         data = _for_gpu(program, wanted, emit, arch)
@@ -122,6 +129,26 @@ def _ahead(
     if as_json:
         print_json("compile", {"operator": program.name, "arch": arch, "files": list(paths)})
     return 0
+
+
+def _measured(program: Program, request: Request) -> Request:
+    """The request with the fastest tile; every candidate's time goes to standard error."""
+    from tensorc.commands.measure import measure
+    from tensorc.commands.run import drawn
+
+    free = [index for index, size in program.extents if str(size) == f"|{index}|"]
+    if missing := [index for index in free if index not in request.static]:
+        raise click.UsageError(f"--measure needs every extent: --size {missing[0]}=N is missing")
+    arrays = drawn(program, {}, request.static, seed=0)
+    found = measure(program, request, arrays)
+    for item in found:
+        tile = item.request.target
+        click.echo(
+            f"{tile.rows} rows by {tile.vectors} vectors: {item.seconds * 1e6:,.1f} us, "
+            f"bound {item.bound:.2f}",
+            err=True,
+        )
+    return found[0].request
 
 
 _ON_A_GPU = ("tile", "cuda", "ptx", "cubin")

@@ -36,11 +36,26 @@ def _lines(item: Pipelined, reason: str, chart: Chart) -> Iterator[str]:
     )
     if proof.note:
         yield f"  {proof.note}"
+    yield from (f"  {line}" for line in _sensitivity(item.schedule))
     for operation, statements in _bodies(item):
         yield f"  {operation}: {statements}"
     yield from (f"  {line}" for line in chart)
     if reason:
         yield f"  no level 3: {reason}"
+
+
+def _sensitivity(made: Schedule) -> Iterator[str]:
+    """Where an assumed number at x0.5 or x1.5 changes the interval or the roles."""
+    table = made.certificate.sensitivity
+    same = (made.ii, len(made.roles))
+    for row in table:
+        if (row.ii, len(row.roles)) != same:
+            roles = f", {len(row.roles)} roles" if row.ii else ""
+            yield f"with {row.key} x{float(row.factor)}: " + (
+                f"II {row.ii}{roles}" if row.ii else "no schedule"
+            )
+    if table:
+        yield f"{len(table)} changes of assumed numbers tried"
 
 
 def _bodies(item: Pipelined) -> Iterator[tuple[str, str]]:
@@ -73,4 +88,8 @@ def _figures(problem: LoopProblem, made: Schedule) -> dict[str, Json]:
         "rings": {plan.ring: plan.depth for plan in made.rings},
         "assumed": [figure.key for figure in proof.figures if figure.source == "assumed"],
         "note": proof.note,
+        "sensitivity": [
+            {"key": row.key, "factor": float(row.factor), "ii": row.ii, "roles": list(row.roles)}
+            for row in proof.sensitivity
+        ],
     }

@@ -57,12 +57,12 @@ def _rows(roles: tuple[str, ...], *spaces: str) -> tuple[Place, ...]:
     return tuple(Place(space, layout) for space in spaces for layout in layouts)
 
 
-def _cpu(name: str, vector: int, rows: int, columns: int) -> Machine:
+def _cpu(name: str, vector: int, registers: int, rows: int, columns: int) -> Machine:
     fma = product(rows, columns)
     instructions = table(VECTOR, VIEW, PACK, fma)
-    return Machine(name, vector, SPACES, instructions, (fma.name,), "vector")
+    return Machine(name, vector, SPACES, instructions, (fma.name,), "vector", registers)
 
 
-AVX512 = _cpu("avx512", 64, 6, 64)
-AVX2 = _cpu("avx2", 32, 6, 16)
-GENERIC = _cpu("generic", 16, 4, 8)
+AVX512 = _cpu("avx512", 64, 32, 6, 64)
+AVX2 = _cpu("avx2", 32, 16, 6, 16)
+GENERIC = _cpu("generic", 16, 16, 4, 8)

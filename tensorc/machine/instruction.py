@@ -105,7 +105,7 @@ class Machine:
 
     `vector`: bytes of a vector register, on a GPU the most that one thread moves at once.
     `products`: instructions for products of two factors, best first; `plain`: the instruction that
-    does any statement.
+    does any statement. `registers`: vector registers, on a CPU.
     """
 
     name: str
@@ -114,6 +114,7 @@ class Machine:
     instructions: Mapping[str, Instruction]
     products: tuple[str, ...]
     plain: str
+    registers: int = 0
 
     def lanes(self, dtype: DType) -> int:
         """Elements of a storage type in one vector."""

@@ -224,3 +224,13 @@ def test_a_reader_that_goes_away_is_no_error(gemv: str, arguments: list[str]) ->
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_compile_measures_tiles(gemv: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("compile", gemv, "--size", "m=30,k=40", "--measure", "--emit", "tile") == 0
+    out, err = capsys.readouterr()
+    times = [line for line in err.splitlines() if " us, bound " in line]
+    assert 2 <= len(times) <= 12 and out.startswith("program gemv")
+    assert run("compile", gemv, "--size", "m=30", "--measure") == 2
+    assert "--size k=N is missing" in capsys.readouterr().err
+    assert run("compile", gemv, "--arch", "sm_80", "--emit", "tile", "--measure") == 2

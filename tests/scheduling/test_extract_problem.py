@@ -17,6 +17,7 @@ from tensorc.ir.verify_schedule import verify_problem
 from tensorc.ir.verify_tile import verify
 from tensorc.machine.machines import MACHINES
 from tensorc.machine.product import load_product
+from tensorc.passes.scheduling.around_loop import reused
 from tensorc.passes.scheduling.extract_problem import extract
 from tensorc.passes.scheduling.groups import Unpipelined
 from tensorc.passes.scheduling.schedule import JIT, schedule
@@ -151,6 +152,18 @@ def test_what_is_no_loop_problem_is_refused_with_the_reason(chain: str, reason: 
     made = tiled(CHAINS[chain], "sm_90a").program
     with pytest.raises(Unpipelined, match=reason):
         extract(made.kernels[0], MACHINES["sm_90a"], H100)
+
+
+def test_a_result_takes_the_place_of_an_operand_only_where_each_part_does() -> None:
+    """`O` lies where `Q` did, as both are divided along m; undivided, or divided otherwise, another
+    warp group might still read what one writes."""
+    text = loop("attention_sm90")
+    ((item, place),) = reused(text.before, text.loop, text.after)
+    assert (item.tile.name, place.name) == ("O", "Q")
+    (each,) = text.after
+    assert isinstance(each, Each)
+    assert reused(text.before, text.loop, each.body) == ()
+    assert reused(text.before, text.loop, (Each("e", 64, each.body),)) == ()
 
 
 def test_old_values_of_a_carry_may_not_leave_their_round() -> None:

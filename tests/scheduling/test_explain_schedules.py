@@ -1,0 +1,41 @@
+"""What `explain` says of a schedule beside its headline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from tensorc.explain.schedules import schedules
+from tensorc.ir.schedule import Sensitivity
+from tensorc.passes.pipelining.scheduled import Pipelined, of_problem
+from tensorc.passes.scheduling.schedule import JIT, schedule
+from tests.scheduling.texts import loop
+
+
+def test_assumed_numbers_that_change_the_answer_are_told() -> None:
+    found = of_problem(loop("gemm").problem, lambda problem: schedule(problem, JIT))
+    assert found.schedule
+    roles = tuple(plan.role for plan in found.schedule.roles)
+    half, more = Fraction(1, 2), Fraction(3, 2)
+    table = (
+        Sensitivity("cost.copy_latency", half, 1024, roles),
+        Sensitivity("rate.copy", half, 1536, roles),
+        Sensitivity("register.base", more, None, ()),
+        Sensitivity("cost.mma_issue", more, 1024, roles[:2]),
+    )
+    proof = replace(found.schedule.certificate, sensitivity=table)
+    told = replace(found, schedule=replace(found.schedule, certificate=proof))
+    lines = schedules([(told, "", ("a chart",))]).lines
+    assert [line.strip() for line in lines[2:]] == [
+        "with rate.copy x0.5: II 1536, 3 roles",
+        "with register.base x1.5: no schedule",
+        "with cost.mma_issue x1.5: II 1024, 2 roles",
+        "4 changes of assumed numbers tried",
+        "a chart",
+    ]
+
+
+def test_a_kernel_without_a_pipeline_has_a_line_and_its_reason_as_data() -> None:
+    section = schedules([(Pipelined("y", "it has no loop"), "it is plain", ())])
+    assert section.lines == ("y: no pipeline: it is plain",)
+    assert section.data == [{"kernel": "y", "reason": "it is plain"}]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tensorc.codegen.cuda as cuda
+from benchmarks.sass import loops
 from tensorc.codegen.cuda import CudaModule
 from tensorc.emulated import levels, request, with_roles
 from tensorc.errors import KernelError
@@ -146,3 +147,12 @@ def test_source_for_people(golden: Golden) -> None:
     source = emit(program("staged"), placement=placement).text
     golden("gemm_sm90a.cu", source)
     assert source.count("\n") <= 250
+
+
+def test_instructions_beside_a_product(tmp_path: Path) -> None:
+    """At most 19 others for each wgmma of 64 by 256 by 16, in a loop of 4 of them."""
+    need("nvcc")
+    need("cuobjdump")
+    found = loops(compiled(module("staged").text, tmp_path, "sm_90a").cubin)
+    assert [item.products for item in found] == [4, 4]
+    assert max(item.others for item in found) <= 19

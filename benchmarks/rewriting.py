@@ -10,18 +10,22 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.problems.blocks import SIZES, blocks
+from benchmarks.problems.in_sequence import cost_in_sequence
 from benchmarks.problems.rewrites import DISCOVERIES, Discovery
 from examples.sizes import EXAMPLES
 from tensorc.ir.choose import RandomChooser
 from tensorc.ir.tensor import Program
 from tensorc.lang import read
 from tensorc.passes.algebra.check_rule import fire
+from tensorc.passes.algebra.parts import rewrite_in_parts
 from tensorc.passes.algebra.rules import FAST, RULES
 from tensorc.passes.algebra.saturate import Rewritten, rewrite
 from tensorc.passes.algebra.validate import validate
 from tensorc.passes.canonicalise import canonicalise
 
-ROWS, SECONDS = 5000, 0.5  # bars: e-graph rows; saturate and extract, for one block, warm
+ROWS, SECONDS = 5000, 0.5  # bars: e-graph rows; saturate and extract, warm
+BLOCK, STACK = 0.5, 5.0  # bars: one block, twelve
 
 
 def main() -> None:
@@ -32,6 +36,14 @@ def main() -> None:
     print(f"\nexamples, warm: rows (bar {ROWS}), seconds (bar {SECONDS}), cost, validation")
     for line in _examples():
         print(f"  {line}")
+    print(
+        f"\ntransformer blocks, warm: seconds of rewriting (bar {BLOCK} and {STACK}), of checking"
+    )
+    for count in (1, 12):
+        print(f"  {count:2} {_blocks(count)}")
+    print("\nrules in sequence, each kept where it pays: cost over that of saturation")
+    for found in DISCOVERIES:
+        print(f"  {found.name:36} {_in_sequence(found):.3f}")
     fired, worst = _rules()
     shown = f"each fired {fired} times without a clash, worst {worst * 1e3:.0f} ms"
     print(f"\nrules: {len(RULES)}, {shown}")
@@ -81,6 +93,26 @@ def _examples() -> Iterator[str]:
                 f"{example.name:26} {made.graph.rows:5} {seconds:7.3f} s  {_ratio(made):.4f}  "
                 f"{verdict.outcome.value} in {checked:.3f} s"
             )
+
+
+def _blocks(count: int) -> str:
+    program = canonicalise(read(blocks(count), "blocks.tc")[0])
+    rewrite_in_parts(canonicalise(read(blocks(1), "blocks.tc")[0]), SIZES)
+    start = time.perf_counter()
+    made = rewrite_in_parts(program, SIZES)
+    rewritten = time.perf_counter() - start
+    start = time.perf_counter()
+    verdicts = {validate(old, new, SIZES).outcome.value for old, new in made.parts}
+    checked = time.perf_counter() - start
+    parts = f"{len(made.parts)} different parts"
+    return f"{rewritten:.3f} s  {checked:.3f} s  {parts}, {' '.join(sorted(verdicts))}"
+
+
+def _in_sequence(found: Discovery) -> float:
+    program = canonicalise(read(found.text, "rewrite.tc")[0])
+    rules, sizes = RULES if found.every else FAST, _sizes(program, found)
+    made = rewrite(program, sizes, rules)
+    return cost_in_sequence(program, sizes, rules) / made.extracted.cost if made.extracted else 1.0
 
 
 def _rules() -> tuple[int, float]:

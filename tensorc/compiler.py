@@ -108,16 +108,18 @@ def _complex_parts(state: State, request: Request) -> State:
 
 
 def _rewrite(state: State, request: Request) -> State:
-    from tensorc.passes.algebra.saturate import rewrite, worth_encoding
+    from tensorc.passes.algebra.saturate import worth_encoding
 
     assert isinstance(state, Program)
     wanted = request.rewrite and request.by_size and request.policy == "fast"
     if not wanted or not worth_encoding(state):
         return state
-    made = rewrite(state, request.static, worth=WORTH, run=in_worker).program
-    if made is not state:
-        _validate(state, made, request.static)
-    return made
+    from tensorc.passes.algebra.parts import rewrite_in_parts
+
+    made = rewrite_in_parts(state, request.static, WORTH, in_worker)
+    for source, result in made.parts:
+        _validate(source, result, request.static)
+    return made.program
 
 
 def in_worker(name: str, data: Json) -> Json:

@@ -53,8 +53,8 @@ def prepare(
     array fixes. `specialize`: fix the first sizes in the kernel (see `runtime.kernels`); without
     it, one kernel serves all sizes from the first call on. `deterministic`: an element of a float
     result depends on the elements it is made of and on no other extent or layout; implies
-    `specialize=False`. `check="data-off"`: subscripts that hold data are in range, the caller
-    says. Raises ArgumentError with every fault.
+    `specialize=False`, and copies what is not row-major. `check="data-off"`: subscripts that hold
+    data are in range, the caller says. Raises ArgumentError with every fault.
     """
     from tensorc.ir.sizes import bind, check_intermediates
     from tensorc.runtime.arrays import arguments, stride_class
@@ -63,11 +63,19 @@ def prepare(
     shapes = {name: array.shape for name, array in arrays.items()}
     extents = bind(program, shapes, {**const_values(program, arrays), **(sizes or {})})
     check_intermediates(program, extents)  # every named intermediate is a buffer of its own
+    if deterministic:
+        arrays = {name: _dense(array) for name, array in arrays.items()}
     classes = {name: stride_class(array) for name, array in arrays.items()}
     strides = {name: item for name, item in classes.items() if item is not None}
     return Prepared(
         program, arrays, extents, strides, policy, specialize, deterministic, check != "data-off"
     )
+
+
+def _dense(array: Array) -> Array:
+    """Row-major, so that one kernel serves every layout: a copy if need be, unless elements are
+    repeated, of which a copy may be large."""
+    return array if array.flags.c_contiguous or 0 in array.strides else array.copy(order="C")
 
 
 def run_prepared(

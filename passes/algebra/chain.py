@@ -50,7 +50,7 @@ def explain_rewrite(
     if made.encoded is None or made.extracted is None or made.program is program:
         return []
     start = tuple(term for _, term in made.encoded.roots)
-    found = _search(start, made.extracted.terms, made.encoded.facts(), rules)
+    found = _search(start, made.extracted.terms, made.encoded.facts_of_all(), rules)
     laws = {rule.name: rule.law for rule in rules}
     laws[ALL] = ", ".join(sorted(rule for rule, count in made.fired.items() if count))
     return [

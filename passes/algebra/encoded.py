@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tensorc.ir.dtypes import DType
 from tensorc.ir.polynomial import Polynomial
@@ -46,3 +46,11 @@ class Encoded:
         terms = [term for _, term in self.roots]
         known = frozenset(self.constants), frozenset(self.permutations)
         return Facts({LOG2E.name: frozenset(), **free}, *known, arguments(terms))
+
+    def facts_of_all(self) -> Facts:
+        """The same for terms that rules have made: also of extents, which rules bring in."""
+        return replace(
+            self.facts(),
+            free=self.free(),
+            constants=frozenset(self.constants) | {f"|{name}|" for name in self.extents},
+        )

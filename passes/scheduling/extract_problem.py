@@ -87,10 +87,18 @@ def extract(kernel: Kernel, machine: Machine, product: Product) -> LoopText:
     ledger, sizes = Ledger(product), lanes_of(kernel)
     named = dict(_named(groups(loop.body, machine, ledger, sizes)))
     found = {i.name: i for name, group in named.items() for i in instances(group, name, sizes)}
-    work_ = _Extraction(kernel, loop, machine, ledger, sizes, found)
-    problem = work_.problem(product, before, after)
+    extraction = _Extraction(kernel, loop, machine, ledger, sizes, found)
+    problem = extraction.problem(product, before, after)
     return LoopText(
-        problem, kernel, machine, loop, before, after, sizes, found, tuple(work_.holds(problem))
+        problem,
+        kernel,
+        machine,
+        loop,
+        before,
+        after,
+        sizes,
+        found,
+        tuple(extraction.holds(problem)),
     )
 
 

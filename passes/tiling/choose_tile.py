@@ -22,8 +22,8 @@ from tensorc.passes.tiling.contiguity import Units
 from tensorc.passes.tiling.estimate import Estimate, estimate
 from tensorc.passes.tiling.lower import Widths
 from tensorc.passes.tiling.shapes import Shape, shapes
-from tensorc.passes.tiling.tile_chain import NoProduct, chain_lanes, tile_chain
-from tensorc.passes.tiling.tile_product import Scene, product_lanes, tile_product
+from tensorc.passes.tiling.tile_chain import NoProduct, tile_chain
+from tensorc.passes.tiling.tile_product import Scene, Tiling, tile_product
 
 PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}  # that tiles are chosen for
 
@@ -90,12 +90,12 @@ def candidates(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Iterator[Ca
     fits = False
     for shape in shapes(scene.machine):
         try:
-            tile, lanes = _way(item, scene, shape)
-            key = tuple(sorted(lanes.items()))
+            tiling = _tiling(item, scene, shape)
+            key = tuple(sorted(tiling.lanes.items()))
             if key in made:
                 continue
             made.add(key)
-            kernel = tile(item, scene, shape)
+            kernel = tiling.kernel()
         except NoProduct:
             raise
         except Unfused as why:
@@ -130,16 +130,13 @@ def chosen(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Candidate:
     return best
 
 
-_Tile = Callable[[PlannedKernel, Scene, Shape], Kernel]
-
-
-def _way(item: PlannedKernel, scene: Scene, shape: Shape) -> tuple[_Tile, dict[str, int]]:
-    """How a kernel is tiled, and the lanes of its indices."""
+def _tiling(item: PlannedKernel, scene: Scene, shape: Shape) -> Tiling:
+    """A kernel with this tile."""
     try:
-        return tile_product, product_lanes(item, scene, shape)
+        return tile_product(item, scene, shape)
     except Unfused as why:
         reason = why
     try:
-        return tile_chain, chain_lanes(item, scene, shape)
+        return tile_chain(item, scene, shape)
     except NoProduct:
         raise NoProduct(str(reason)) from None

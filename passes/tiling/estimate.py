@@ -18,9 +18,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tensorc.ir.node import postorder
-from tensorc.ir.polynomial import Atom, Opaque, Polynomial, Symbol, polynomial, substitute
+from tensorc.ir.polynomial import (
+    Atom,
+    Opaque,
+    Polynomial,
+    Symbol,
+    evaluate,
+    polynomial,
+    substitute,
+    symbols,
+)
 from tensorc.ir.tensor import Apply, Cast, Expr, Read, Select, Tensor, Value
 from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile
 from tensorc.ir.walk_tile import expressions, statements, tiles
@@ -78,6 +88,12 @@ def estimate(
     return Estimate(seconds, walk.units, walk.shared, registers, blocks)
 
 
+@lru_cache(maxsize=4096)
+def _value(size: Polynomial, values: tuple[tuple[Symbol, int], ...]) -> int:
+    """A size where its symbols have these values."""
+    return evaluate(size, dict(values))
+
+
 def _resident(shared: int, registers: int, product: Product) -> int:
     """How many blocks of this much memory run on a multiprocessor at a time, at most 8."""
     by_shared = product.whole("size.shared_processor") // (shared + product.whole("size.reserved"))
@@ -121,7 +137,11 @@ class _Walk:
 
     def bytes(self, tensor: Tensor) -> int:
         """Bytes of a tensor in memory."""
-        return math.prod(self.value(size, {}) for size in tensor.shape) * tensor.dtype.bits // 8
+        total = tensor.dtype.bits
+        for size in tensor.shape:
+            used = sorted(symbols(size), key=str)
+            total *= _value(size, tuple((s, self.sizes.get(s.name, GUESS)) for s in used))
+        return total // 8
 
     def body(
         self, body: tuple[Statement, ...], trips: float, looped: bool, bases: Mapping[str, int]

@@ -85,6 +85,11 @@ def product(
     match widened(body):
         case Apply(function, (a, b)) if function.name == "mul":
             factors = tuple(Factor(_operand(part), _stored(part)) for part in (a, b))
+        case Apply(function, args) if function.name == "mul":
+            raise Unfused(
+                f"a sum is one of products of {len(args)} factors; name all but one of them as one "
+                "intermediate of type f16 or bf16 to use the tensor core"
+            )
         case _:
             raise Unfused("a sum is not one of products of two factors")
     conditions = () if where is None else tuple(_conditions(where))

@@ -27,7 +27,7 @@ from tensorc.passes.tiling.operands import Names
 from tensorc.passes.tiling.reuse import reuse
 from tensorc.passes.tiling.shapes import LEAST, SUMS, Shape, power, shared_out
 from tensorc.passes.tiling.tile_pass import Walks
-from tensorc.passes.tiling.tile_product import Scene
+from tensorc.passes.tiling.tile_product import Scene, Tiling
 from tensorc.passes.tiling.tile_scopes import Ground, Scopes
 
 WHOLE = 256  # lanes of a sum's index that lies whole in a tile, at most
@@ -37,10 +37,11 @@ class NoProduct(Unfused):
     """A kernel without any product of matrices."""
 
 
-def tile_chain(item: PlannedKernel, scene: Scene, shape: Shape) -> Kernel:
+def tile_chain(item: PlannedKernel, scene: Scene, shape: Shape) -> Tiling:
     """Level 2 of a planned kernel. `shape`: lanes of rows, columns and sums in a tile.
 
-    Raises Unfused, saying why, where it holds no product or products with different rows.
+    Raises Unfused, saying why, where it holds no product or products with different rows; making
+    the kernel does where one of them has no instruction.
     """
     item = without_searches(item, scene.extents)
     found = _products(item, scene)
@@ -48,15 +49,7 @@ def tile_chain(item: PlannedKernel, scene: Scene, shape: Shape) -> Kernel:
         raise NoProduct("it has no product of matrices")
     rows = _rows(found, item)
     lanes, whole = _lanes(item, scene, shape, rows, found)
-    return _Chain(item, scene, rows, lanes, whole).kernel()
-
-
-def chain_lanes(item: PlannedKernel, scene: Scene, shape: Shape) -> dict[str, int]:
-    """The lanes of every index in such a kernel. Raises Unfused as `tile_chain` does."""
-    found = _products(item, scene)
-    if not found:
-        raise NoProduct("it has no product of matrices")
-    return _lanes(item, scene, shape, _rows(found, item), found)[0]
+    return Tiling(lanes, lambda: _Chain(item, scene, rows, lanes, whole).kernel())
 
 
 def _products(item: PlannedKernel, scene: Scene) -> list[Groups]:

@@ -17,7 +17,7 @@ found in the machine's file by `match` and `feed`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -66,22 +66,29 @@ class Scene:
         return Copies(self.machine, self.units, self.static)
 
 
-def tile_product(item: PlannedKernel, scene: Scene, shape: Shape) -> Kernel:
+@dataclass(frozen=True)
+class Tiling:
+    """The lanes of every index of a kernel in a tile, and the kernel, made when it is asked for."""
+
+    lanes: Mapping[str, int]
+    kernel: Callable[[], Kernel]
+
+
+def tile_product(item: PlannedKernel, scene: Scene, shape: Shape) -> Tiling:
     """Level 2 of a kernel whose reductions are the products of one pass.
 
     `shape`: lanes along the roles of the product. Raises Unfused, saying why, where it is not such
-    a kernel or the machine has no instruction for it.
+    a kernel; making the kernel does where the machine has no instruction for it.
     """
     walk, matches, groups, lanes = _arranged(item, scene, shape)
-    found = instruction(scene.machine, groups, lanes)
-    if found is None:
-        raise Unfused("no instruction for products has atoms that cover the tile")
-    return _Emission(item, walk, scene, groups, lanes, found).kernel(matches)
 
+    def kernel() -> Kernel:
+        found = instruction(scene.machine, groups, lanes)
+        if found is None:
+            raise Unfused("no instruction for products has atoms that cover the tile")
+        return _Emission(item, walk, scene, groups, lanes, found).kernel(matches)
 
-def product_lanes(item: PlannedKernel, scene: Scene, shape: Shape) -> dict[str, int]:
-    """The lanes of every index in such a kernel. Raises Unfused as `tile_product` does."""
-    return _arranged(item, scene, shape)[-1]
+    return Tiling(lanes, kernel)
 
 
 def _arranged(

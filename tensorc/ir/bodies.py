@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensorc.ir.channel import Body, Call, Kernel, Perform, Put, Read, statements
+from tensorc.ir.channel import Body, Call, Kernel, Perform, Put, Read, Window, statements
 from tensorc.ir.tile import Kernel as TileKernel
 from tensorc.ir.tile import Let, Loop, Store
 from tensorc.ir.walk_tile import statements as tile_statements
@@ -71,6 +71,17 @@ def body_of(kernel: Kernel) -> dict[str, Body]:
 def makes(item: Perform | Put) -> tuple[str, ...]:
     """The ring or values that a statement fills."""
     return (item.ring,) if isinstance(item, Put) else tuple(r.name for r in item.results)
+
+
+def windows_of(kernel: Kernel) -> dict[str, tuple[Window, ...]]:
+    """The lanes of its tile that each ring and value holds: those on which the operation works that
+    fills it; a value that starts before the loop is filled by others."""
+    bodies, found = body_of(kernel), dict[str, tuple[Window, ...]]()
+    for _, item in calls(kernel):
+        if item.call.operation in bodies:
+            for name in makes(item):
+                found[name] = bodies[item.call.operation].windows
+    return found
 
 
 def calls(kernel: Kernel) -> list[tuple[str, Perform | Put]]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
 from tensorc.ir import interpret_tile
-from tensorc.ir.bodies import body_of, calls, loop_of, makes, named_statements, tiles_of
+from tensorc.ir.bodies import body_of, calls, loop_of, makes, named_statements, tiles_of, windows_of
 from tensorc.ir.channel import START, Kernel
 from tensorc.ir.interpret_channel import interpret
 from tensorc.ir.lanes import Lanes, Memory
@@ -68,6 +68,7 @@ class Numbers:
         self.text, self.run, self.grid = text, run, grid
         self.loop, self.tiles = loop_of(text), tiles(text)
         self.held, self.bodies = tiles_of(kernel, text), body_of(kernel)
+        self.windows = windows_of(kernel)
         self.statements = named_statements(text)
         self.calls = {item.call.operation: item for _, item in calls(kernel)}
         self.bases = [self._bases(tile) for tile in range(len(grid))]
@@ -110,8 +111,7 @@ class Numbers:
         block = self.block(tile) if call.at.anchor == "tile" else self.inside(tile, at)
         block.windows.update({w.index: (w.first, w.count) for w in body.windows})
         for read, lanes in zip(call.reads, arguments, strict=True):
-            name = self.held.read(call, read)
-            block.tiles[name] = self.tiles[name].axes, _copied(cast(Lanes, lanes))
+            self.receive(block, self.held.read(call, read), read.name, cast(Lanes, lanes))
         for name in body.statements:
             match self.statements[name]:
                 case Let() as let:
@@ -120,6 +120,17 @@ class Numbers:
                     self.run.store(store, block)
         made = tuple(block.tiles[self.held.held(name)[0]][1] for name in makes(item))
         return made if len(made) > 1 else next(iter(made), None)
+
+    def receive(self, block: Block, name: str, source: str, lanes: Lanes) -> None:
+        """A tile, or the part of it that a ring or value holds beside parts from others."""
+        tile = self.tiles[name]
+        if name not in block.tiles:
+            block.tiles[name] = tile.axes, _copied(lanes)
+            return
+        spans = {w.index: w for w in self.windows.get(source.partition("@")[0], ())}
+        everything, part = slice(None), (spans.get(axis) for axis in tile.axes)
+        window = tuple(slice(w.first, w.first + w.count) if w else everything for w in part)
+        block.tiles[name][1].put(window, lanes.at(window))
 
     def start(self, name: str, tile: int) -> Lanes:
         """What the registers of a carry hold before the loop."""

@@ -2,8 +2,8 @@
 
 B1 bodies and `Holds` name statements and tiles of the level-2 kernel, which has one loop
 B2 every statement is done on each of its lanes once
-B3 what an operation reads is what its statements need and do not make, and nothing else, save the
-   storage in which they leave a tile
+B3 what an operation reads is what its statements need and do not make, all lanes of it, and nothing
+   else, save the storage in which they leave a tile
 B4 what an operation fills is a tile that its statements make; start values are those of carries
 
 The level-3 kernel alone is the matter of `verify_channel`, the numbers that of `run_bodies`.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tensorc.ir.bodies import Tiles, body_of, calls, makes, named_statements, tiles_of
+from tensorc.ir.bodies import Tiles, body_of, calls, makes, named_statements, tiles_of, windows_of
 from tensorc.ir.channel import BUILTIN, START, Body, Kernel, Perform, Put, Window
 from tensorc.ir.print_channel import print_statement
 from tensorc.ir.tile import Kernel as TileKernel
@@ -27,7 +27,8 @@ def verify_bodies(kernel: Kernel, text: TileKernel) -> list[str]:
     if faults:
         return faults
     known = named_statements(text)
-    return [*_covered(kernel, text, known), *_operands(kernel, tiles_of(kernel, text), known)]
+    held, sizes = tiles_of(kernel, text), _sizes(text)
+    return [*_covered(kernel, known, sizes), *_operands(kernel, held, known, sizes)]
 
 
 def _named(kernel: Kernel, text: TileKernel) -> Iterator[str]:
@@ -45,8 +46,7 @@ def _named(kernel: Kernel, text: TileKernel) -> Iterator[str]:
                 yield f"B1: hold {item.name}: {text.name} has no tile {name}"
 
 
-def _covered(kernel: Kernel, text: TileKernel, known: dict[str, Let | Store]) -> Iterator[str]:
-    sizes = _sizes(text)
+def _covered(kernel: Kernel, known: dict[str, Let | Store], sizes: dict[str, int]) -> Iterator[str]:
     for name in known:
         parts = [body.windows for body in kernel.bodies if name in body.statements]
         if not parts:
@@ -95,14 +95,18 @@ def _meet(one: tuple[Window, ...], two: tuple[Window, ...]) -> bool:
     )
 
 
-def _operands(kernel: Kernel, held: Tiles, known: dict[str, Let | Store]) -> Iterator[str]:
-    bodies = body_of(kernel)
+def _operands(
+    kernel: Kernel, held: Tiles, known: dict[str, Let | Store], sizes: dict[str, int]
+) -> Iterator[str]:
+    bodies, windows = body_of(kernel), windows_of(kernel)
     for role, item in calls(kernel):
         text = f"{role}: `{print_statement(item)}`"
         if item.call.operation in BUILTIN:
             yield from _started(text, item, held)
         elif item.call.operation in bodies:
-            yield from _reads(text, item, bodies[item.call.operation], held, known)
+            body = bodies[item.call.operation]
+            yield from _reads(text, item, body, held, known)
+            yield from _parts(text, item, body, held, windows, sizes)
 
 
 def _started(text: str, item: Perform | Put, held: Tiles) -> Iterator[str]:
@@ -110,6 +114,37 @@ def _started(text: str, item: Perform | Put, held: Tiles) -> Iterator[str]:
         for name in makes(item):
             if held.started(name) not in held.carries.values():
                 yield f"B4: {text}: {name} holds no carry, so that it has no start value"
+
+
+def _parts(
+    text: str,
+    item: Perform | Put,
+    body: Body,
+    held: Tiles,
+    windows: dict[str, tuple[Window, ...]],
+    sizes: dict[str, int],
+) -> Iterator[str]:
+    """B3 about tiles that come in parts: together they have the lanes that the body works on."""
+    mine = {w.index: w for w in body.windows}
+    found = dict[str, list[tuple[Window, ...]]]()
+    for read in item.call.reads:
+        if parts := windows.get(read.name.partition("@")[0], ()):
+            found.setdefault(held.read(item.call, read), []).append(parts)
+    for tile, parts in found.items():
+        indices = [w.index for w in parts[0]]
+        wanted = [mine.get(i, Window(i, 0, sizes.get(i, 1))) for i in indices]
+        here = sum(_common(part, wanted) for part in parts)
+        if here != _lanes(tuple(wanted)):
+            yield f"B3: {text} reads {here} of the {_lanes(tuple(wanted))} lanes of {tile}"
+
+
+def _common(part: tuple[Window, ...], wanted: list[Window]) -> int:
+    """How many lanes a part has of those wanted."""
+    count = 1
+    for one, two in zip(part, wanted, strict=True):
+        last = min(one.first + one.count, two.first + two.count)
+        count *= max(0, last - max(one.first, two.first))
+    return count
 
 
 def _reads(

@@ -20,9 +20,10 @@ from tensorc.ir.read_channel import read_channel
 from tensorc.ir.run_bodies import run_bodies
 from tensorc.ir.schedule import Placement
 from tensorc.ir.sizes import bind
-from tensorc.ir.tile import TileProgram
+from tensorc.ir.tile import Each, Let, Loop, TileProgram
 from tensorc.ir.verify_bodies import verify_bodies
 from tensorc.ir.verify_channel import verify_channel
+from tensorc.ir.verify_tile import verify
 from tensorc.machine.machines import MACHINES
 from tensorc.machine.product import load_product
 from tensorc.passes.pipelining.check_protocol import check_protocol
@@ -120,6 +121,39 @@ def same(
         found = run_bodies(kernel, text, arrays, sizes, seed)
         for name, values in wanted.items():
             np.testing.assert_array_equal(found[name], values, f"seed {seed}", strict=True)
+
+
+def chunked() -> TileProgram:
+    """Attention whose weights are computed 64 keys at a time, part of a part."""
+    made = program("attention_sm90")
+    (kernel,) = made.kernels
+    operand, loop_, end = kernel.body
+    assert isinstance(loop_, Loop)
+    *copies, each = loop_.body
+    assert isinstance(each, Each)
+    apart = [i for i in each.body if isinstance(i, Let) and i.tile.name in ("y", "P")]
+    body = [i for i in each.body if i not in apart]
+    names = [i.tile.name for i in body if isinstance(i, Let)]
+    body.insert(names.index("lx"), Each("n", 64, tuple(apart)))
+    inner = replace(loop_, body=(*copies, replace(each, body=tuple(body))))
+    return replace(made, kernels=(replace(kernel, body=(operand, inner, end)),))
+
+
+def test_parts_of_parts_are_operations_of_their_own() -> None:
+    made = chunked()
+    assert verify(made) == []
+    text = extract(made.kernels[0], MACHINES["sm_90a"], load_product("h100"))
+    assert [name for name in text.instances if name[0] in "yP"] == [
+        *(f"y.{p}" for p in range(4)), *(f"P.{p}" for p in range(4)),
+    ]  # fmt: skip
+    answer = schedule(text.problem, replace(JIT, wall=None))
+    assert answer.ii == 2048
+    kernel = pipeline(text, answer)
+    assert [*verify_channel(kernel), *verify_bodies(kernel, text.kernel)] == []
+    sizes = SIZES["attention_sm90"][0]
+    same(kernel, made, numbers(made, sizes), sizes)
+    half = read_channel(print_channel(kernel).replace("(P.0[i - 1], P.1[i - 1], ", "(P.0[i - 1], "))
+    assert any("reads 4096 of the 8192 lanes of P" in f for f in verify_bodies(half, text.kernel))
 
 
 # --- what does not fit ----------------------------------------------------------------------------

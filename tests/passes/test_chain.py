@@ -32,7 +32,7 @@ def assert_chain(program: Program, sizes: Mapping[str, int], table: Sequence[Rul
     steps = explain_rewrite(program, sizes, table)
     for step in steps:
         first, second = (step.terms, here) if step.backwards else (here, step.terms)
-        assert second in replayed(first, encoded.facts(), rules[step.rule]), step.rule
+        assert second in replayed(first, encoded.facts_of_all(), rules[step.rule]), step.rule
         assert step.program is not None
         assert validate(program, step.program, sizes).passed, step.rule
         (again,) = read(show_program(step.program), "step.tc")

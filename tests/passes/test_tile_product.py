@@ -218,6 +218,11 @@ UNFIT = {
         "  c[m, n] = max[k](a[m, k] * b[k, n])\n",
         "max is no sum of products",
     ),
+    "three factors": (
+        "op f(a: f16[m, k], b: f16[k, n], g: f16[k]) -> c: f32[m, n]\n"
+        "  c[m, n] = sum[k](a[m, k] * g[k] * b[k, n])\n",
+        "products of 3 factors; name all but one of them as one intermediate of type f16 or bf16",
+    ),
     "f64 sums": (
         "op f(a: f16[m, k], b: f16[k, n]) -> c: f64[m, n]\n"
         "  c[m, n] = sum[k, f64](a[m, k] * b[k, n])\n",

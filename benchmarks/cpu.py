@@ -91,6 +91,7 @@ def measured(case: Case) -> tuple[float, float, list[float]]:
 
 def main() -> None:
     """Print the table."""
+    os.environ["TENSORC_THREADS"] = "1"
     threads = os.environ.get("OPENBLAS_NUM_THREADS", "not set")
     print(f"{platform.machine()}, NumPy {np.__version__}, OPENBLAS_NUM_THREADS {threads}")
     for case in cases():

@@ -195,7 +195,9 @@ class Signature:
         match slot.kind:
             case "error":
                 return error
-            case "extent":
+            case "begin":
+                return "0"
+            case "extent" | "end":  # an index has at most as many blocks as positions
                 return f"(uint64_t){self.extent(slot.name)}"
             case "pointer":
                 return pointer[slot.name]

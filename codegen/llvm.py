@@ -1,15 +1,15 @@
 """Level 2 to LLVM IR for the CPU: one function per kernel, SSA form, no middle-end passes needed.
 
 A kernel is `void NAME(ptr args, i64 begin, i64 end)`: `args` holds 64-bit slots (pointers, extents,
-strides, described by `Slot`), and [begin, end) is the part of the flattened grid to run, so that
-threads may share a kernel. The code decides nothing: vector widths, loop order and placement are
-those of the level-2 text.
+strides, described by `Slot`), and [begin, end) is the part of the flattened grid to run; of loops
+that hold all statements and carry nothing, slots say which blocks. So threads may share a kernel.
+The code decides nothing: vector widths, loop order and placement are those of the level-2 text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tensorc.codegen import llvm_memory
 from tensorc.codegen.llvm_builder import Builder, OpenLoop
@@ -32,7 +32,7 @@ from tensorc.ir.launch import Entry, Slot, Strides
 from tensorc.ir.polynomial import Symbol, evaluate, symbols
 from tensorc.ir.tensor import Expr, Tensor
 from tensorc.ir.tile import Kernel, Store, TileProgram
-from tensorc.ir.walk_tile import statements
+from tensorc.ir.walk_tile import shared_loops, statements
 from tensorc.machine.machines import MACHINES
 
 
@@ -40,12 +40,14 @@ from tensorc.machine.machines import MACHINES
 class Options:
     """What a kernel is compiled for. `static`: extents fixed at compile time; `strides`: of
     tensors that are not row-major; `contract`: fused multiply-add allowed; `prefix`: what the
-    symbols of kernels start with."""
+    symbols of kernels start with; `multiples`: numbers that other extents are multiples of, which
+    need no code for a last, partial block."""
 
     static: Mapping[str, int]
     strides: Mapping[str, Strides]
     contract: bool = True
     prefix: str = ""
+    multiples: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ class _Emitter:
         self.scope = Scope({}, _Extents(self), options.static, program.extent_of, checks, "")
         self.frame = Frame(kernel.name)
         self.consts = {item.tensor.name: item.tensor for item in program.parameters if item.const}
-        self.sizes = Sizes(self.b, self.scope, self.parameter, self.data)
+        self.sizes = Sizes(self.b, self.scope, options.multiples, self.parameter, self.data)
+        self.shared = dict(shared_loops(kernel))
         self.e: Expressions | None = None
 
     def function(self) -> str:
@@ -134,13 +137,20 @@ class _Emitter:
         lanes = Lanes(self.b, self.scope, places)
         walks = Walks(self.b, self.scope, places, lanes)
         plain = Statements(self.b, self.scope, walks, tiles, self.e, lanes)
-        loops = Loops(self.b, self.scope, places, self.sizes, plain)
+        loops = Loops(self.b, self.scope, places, self.sizes, plain, self.part)
         loops.grid(self.kernel.grid, self.kernel.body)
 
     def entry(self) -> Entry:
         """How the function is called."""
         grid = tuple((block.index, block.size) for block in self.kernel.grid)
-        return Entry(self.symbol, tuple(self.slots), grid)
+        return Entry(self.symbol, tuple(self.slots), grid, tuple(self.shared.items()))
+
+    def part(self, index: str) -> tuple[Operand, Operand] | None:
+        """The blocks of a shared loop that this call runs: the first, and the one behind the last;
+        None for another loop."""
+        if index not in self.shared:
+            return None
+        return self.slot(Slot("begin", index)), self.slot(Slot("end", index))
 
     def place(self, slot: Slot) -> int:
         """Where an argument stands among the slots."""
@@ -183,7 +193,7 @@ class _Emitter:
         """The value of a `const` integer, which sizes may use."""
         dtype = self.consts[name].dtype
         pointer = self.pointer(Slot("pointer", name))
-        raw = llvm_memory.load(self.b, pointer, dtype, ZERO, False, 1, None, 0)
+        raw = llvm_memory.load(self.b, pointer, dtype, ZERO, 0, 1, None, 0)
         return as_i64(self.b, widened(self.b, raw, dtype))
 
     def data(self, expr: Expr) -> Operand:
@@ -209,7 +219,7 @@ class _Fill(_Emitter):
             loops.append(b.open_loop(None, 1, ZERO, self.sizes.value(size)))
             offset = b.add(offset, b.mul(loops[-1].base, stride))
         value = neutral(b, self.op, value_of(self.tensor.dtype))
-        llvm_memory.store(b, stored.pointer, self.tensor.dtype, offset, True, 1, value, None)
+        llvm_memory.store(b, stored.pointer, self.tensor.dtype, offset, 1, 1, value, None)
         for loop in reversed(loops):
             b.close_loop(loop)
 

@@ -14,7 +14,7 @@ from tensorc.codegen.llvm_builder import Builder
 from tensorc.codegen.llvm_convert import as_i64, bitcast, convert, rounded, widened
 from tensorc.codegen.llvm_functions import FUNCTIONS
 from tensorc.codegen.llvm_guards import Guards
-from tensorc.codegen.llvm_places import neighbours
+from tensorc.codegen.llvm_places import step_of
 from tensorc.codegen.llvm_scope import ZERO, Scope, values_in
 from tensorc.codegen.llvm_tiles import Tiles
 from tensorc.codegen.llvm_types import Operand
@@ -175,20 +175,20 @@ class Expressions:
         return total
 
     def read(self, read: Read, mask: Operand | None, first: bool) -> Operand:
-        """Load the element, widened: one address, a run of neighbours, or a gather."""
+        """Load the element, widened: one address, a run of lanes, or a gather."""
         lane = None if first else self.scope.vector(read.subscripts)
         mask = self.checked(read, mask, first)
-        offset, run = self.offset(read.tensor, read.subscripts, mask, lane)
+        offset, step = self.offset(read.tensor, read.subscripts, mask, lane)
         guard = self.both(mask, self.domain(free_indices(read)))
-        varies = run or offset.lanes > 1
+        varies = step or offset.lanes > 1
         guard = guard if varies else self.somewhere(guard)
-        lanes = self.scope.widths[lane] if run and lane else offset.lanes
+        lanes = self.scope.widths[lane] if step and lane else offset.lanes
         # Only a read of whole dimensions is in range wherever its indices are; others stay where
         # they stand, since a loop around them may run no times.
         least = self.region_of(lane) if is_whole(read, self.scope.shapes) else self.b.depth
         base = self.scope.storage[read.tensor.name].pointer
         dtype = read.tensor.dtype
-        raw = llvm_memory.load(self.b, base, dtype, offset, run, lanes, guard, least)
+        raw = llvm_memory.load(self.b, base, dtype, offset, step, lanes, guard, least)
         return widened(self.b, raw, dtype)
 
     def somewhere(self, mask: Operand | None) -> Operand | None:
@@ -205,17 +205,14 @@ class Expressions:
 
     def offset(
         self, tensor: Tensor, subscripts: tuple[Expr, ...], mask: Operand | None, lane: str | None
-    ) -> tuple[Operand, bool]:
-        """(element offset, whether lanes are neighbours from there on).
-
-        Lanes are neighbours when every subscript is affine in the lane's index and the strides
-        add up to the constant 1; then the offset is lane 0's.
-        """
-        strides = self.scope.storage[tensor.name].strides
-        run = lane is not None and neighbours(
-            subscripts, [s.ref for s in strides], lane, self.scope.widths[lane]
-        )
-        return self.dot(subscripts, strides, mask, run or lane is None), run
+    ) -> tuple[Operand, int]:
+        """(element offset, how far lanes are apart from there on); where that is known (not 0), the
+        offset is lane 0's."""
+        strides, step = self.scope.storage[tensor.name].strides, 0
+        if lane is not None:
+            places, width = [s.ref for s in strides], self.scope.widths[lane]
+            step = step_of(subscripts, places, lane, width, tensor.dtype.bits)
+        return self.dot(subscripts, strides, mask, bool(step) or lane is None), step
 
     def dot(
         self, subscripts: tuple[Expr, ...], strides: tuple[Operand, ...], mask: Operand | None,
@@ -258,11 +255,11 @@ class Expressions:
     def store(self, tensor: Tensor, subscripts: tuple[Expr, ...], value: Operand) -> None:
         """Store a value, rounded to the tensor's type, in the lanes inside the domain."""
         lane = self.scope.vector(subscripts)
-        offset, run = self.offset(tensor, subscripts, None, lane)
+        offset, step = self.offset(tensor, subscripts, None, lane)
         lanes = self.scope.widths[lane] if lane else 1
         mask = self.domain((lane,)) if lane else None
         base = self.scope.storage[tensor.name].pointer
-        llvm_memory.store(self.b, base, tensor.dtype, offset, run, lanes, value, mask)
+        llvm_memory.store(self.b, base, tensor.dtype, offset, step, lanes, value, mask)
 
 
 def stored_type(expr: Expr) -> DType:

@@ -7,18 +7,19 @@ grid: once for its full blocks and once for the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tensorc.codegen.llvm_builder import Builder, integer_of
 from tensorc.codegen.llvm_convert import convert
-from tensorc.codegen.llvm_places import Places, is_rows
+from tensorc.codegen.llvm_places import Places
 from tensorc.codegen.llvm_reduce import lowest
 from tensorc.codegen.llvm_scope import ZERO, Scope, Walk
 from tensorc.codegen.llvm_sizes import Sizes
 from tensorc.codegen.llvm_statements import Statements
 from tensorc.codegen.llvm_types import Operand
 from tensorc.ir.dtypes import BOOL, I64, value_of
+from tensorc.ir.polynomial import extent
 from tensorc.ir.tensor import Value
 from tensorc.ir.tile import Block, Carry, Each, Let, Loop, Statement, Store, Tile
 
@@ -39,10 +40,12 @@ class Loops:
     """Emits statements with bodies."""
 
     def __init__(
-        self, b: Builder, scope: Scope, places: Places, sizes: Sizes, plain: Statements
-    ) -> None:
+        self, b: Builder, scope: Scope, places: Places, sizes: Sizes, plain: Statements,
+        part: Callable[[str], tuple[Operand, Operand] | None],
+    ) -> None:  # fmt: skip
+        """`part`: the blocks of a loop that this call runs, if it does not run all."""
         self.b, self.scope, self.places = b, scope, places
-        self.sizes, self.plain = sizes, plain
+        self.sizes, self.plain, self.part = sizes, plain, part
         self.t, self.w = plain.t, plain.w
 
     # --- the grid -------------------------------------------------------------------------------
@@ -86,8 +89,7 @@ class Loops:
 
     def cut(self, block: Block) -> bool:
         """Whether the last block of a grid index may be partial."""
-        size = integer_of(self.scope.extents[block.index])
-        return block.size > 1 and (size is None or size % block.size != 0)
+        return block.size > 1 and not self.sizes.divides(block.size, extent(block.index))
 
     def full_or_not(self, cut: Sequence[Block], body: Sequence[Statement]) -> None:
         """Twice, for full blocks without masks and for others, where that makes a difference."""
@@ -160,6 +162,9 @@ class Loops:
     def loop(self, item: Loop) -> None:
         """All blocks of a loop; carried values run through its sections."""
         lower, upper = self.sizes.value(item.lower), self.sizes.value(item.upper)
+        if (part := self.part(item.index)) is not None:
+            lower, end = (self.b.mul(one, self.sizes.number(item.block)) for one in part)
+            upper = self.b.extreme("min", end, upper)
         carried = [value for carry in item.carries for value in self.begin(carry)]
         outer = self.scope.walks.get(item.index)
         self.scope.walks[item.index] = self.walk(item, lower, upper)
@@ -191,16 +196,25 @@ class Loops:
         if block == 1:
             return [Section(1, False, lower, upper)]
         first, behind = (self.sizes.value(limit) for limit in item.full)
-        if item.full[1] != item.upper:
+        if behind.ref == self.sizes.value(item.upper).ref and self.sizes.divides(block, item.upper):
+            behind = upper
+        else:
             behind = b.extreme("min", behind, self.scope.extents[item.index])
-        begin = lower if first.ref in ("0", lower.ref) else b.extreme(
-            "max", lower, self.sizes.multiple(first, block, up=True))  # fmt: skip
-        end = b.extreme("max", begin, self.sizes.multiple(behind, block))
-        found = [
-            Section(block, True, lower, b.extreme("min", begin, upper)),
-            Section(block, False, begin, b.extreme("min", end, upper)),
-            Section(1 if self.by_rows(item) else block, not self.by_rows(item), end, upper),
-        ]
+            behind = self.sizes.multiple(behind, block)
+        found: list[Section] = []
+        begin = lower
+        if first.ref not in ("0", lower.ref):
+            begin = b.extreme("max", lower, self.sizes.multiple(first, block, up=True))
+            found.append(Section(block, True, lower, b.extreme("min", begin, upper)))
+        rest = (1, False) if self.by_rows(item) else (block, True)
+        if behind.ref == upper.ref:
+            found.append(Section(block, False, begin, upper))
+        elif integer_of(behind) == 0:
+            found.append(Section(*rest, begin, upper))
+        else:
+            end = b.extreme("max", begin, behind)
+            found.append(Section(block, False, begin, b.extreme("min", end, upper)))
+            found.append(Section(*rest, end, upper))
         return [section for section in found if self.may_run(section)]
 
     def may_run(self, section: Section) -> bool:
@@ -211,7 +225,7 @@ class Loops:
 
     def by_rows(self, item: Loop) -> bool:
         """Whether a block's rows are unrolled, so that the rest is done row by row."""
-        return item.index == self.places.rows and is_rows(item.block)
+        return item.index == self.places.rows
 
     def section(self, item: Loop, section: Section, carried: list[Operand]) -> list[Operand]:
         """Blocks of one kind, one after another."""

@@ -1,5 +1,5 @@
-"""Loads and stores as LLVM IR: one element, a run of neighbours, or elements anywhere, in the lanes
-of a mask. No lane outside its mask touches memory."""
+"""Loads and stores as LLVM IR: one element, a run of neighbours or of every other element, or
+elements anywhere, in the lanes of a mask. No lane outside its mask touches memory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from tensorc.ir.dtypes import BOOL, I8, I64, DType
 
 
 def load(
-    b: Builder, base: str, dtype: DType, offset: Operand, run: bool, lanes: int,
+    b: Builder, base: str, dtype: DType, offset: Operand, step: int, lanes: int,
     mask: Operand | None, least: int,
 ) -> Operand:  # fmt: skip
     """Stored elements as registers of the storage type, loaded in region `least` or deeper.
 
-    `offset`: in elements from `base`, that of the first lane of a run, else of every lane. `base`
-    has an element 0 that may be read whatever the mask says.
+    `offset`: in elements from `base`, that of the first lane of a run (lanes `step` elements apart,
+    1 or 2), else (`step` 0) of every lane. `base` has an element 0 that may be read whatever the
+    mask says.
     """
     element = memory_type(dtype)
     if lanes == 1:
@@ -24,7 +25,9 @@ def load(
     depth = max(offset.depth, mask.depth if mask else 0, least)
     kind, align = vector_of(element, lanes), max(1, dtype.bits // 8)
     test = b.splat(mask or b.const(1, BOOL), lanes)
-    if run:
+    if step == 2:
+        return _load_every_other(b, base, dtype, offset, test, depth)
+    if step == 1:
         place = address(b, element, base, offset)
         if mask is None:
             text = f"load {kind}, ptr {place}, align {align}"
@@ -37,6 +40,26 @@ def load(
         pointers = f"<{lanes} x ptr> {place}"
         text = _masked(b, "masked.gather", kind, pointers, align, test, f"v{lanes}p0")
     return _from_memory(b, b.raw(text, depth), dtype, lanes, depth)
+
+
+def _load_every_other(
+    b: Builder, base: str, dtype: DType, offset: Operand, test: Operand, depth: int
+) -> Operand:
+    """Twice the lanes, of which the even ones are loaded and kept."""
+    element, lanes = memory_type(dtype), test.lanes
+    twice, place = vector_of(element, 2 * lanes), address(b, element, base, offset)
+    wide = _masked(b, "masked.load", twice, f"ptr {place}", dtype.bits // 8, _spread(b, test), "p0")
+    kept = ", ".join(f"i32 {2 * lane}" for lane in range(lanes))
+    text = f"shufflevector {twice} {b.raw(wide, depth)}, {twice} poison, <{lanes} x i32> <{kept}>"
+    return _from_memory(b, b.raw(text, depth), dtype, lanes, depth)
+
+
+def _spread(b: Builder, test: Operand) -> Operand:
+    """A mask on the even ones of twice the lanes; the odd ones are off."""
+    lanes = test.lanes
+    places = ", ".join(f"i32 {lane}, i32 {lanes}" for lane in range(lanes))
+    text = f"shufflevector {test}, {test.type} zeroinitializer, <{2 * lanes} x i32> <{places}>"
+    return b.result(text, BOOL, 2 * lanes, test.depth)
 
 
 def _load_one(
@@ -83,22 +106,28 @@ def _from_memory(b: Builder, raw: str, dtype: DType, lanes: int, depth: int) -> 
 
 
 def store(
-    b: Builder, base: str, dtype: DType, offset: Operand, run: bool, lanes: int, value: Operand,
+    b: Builder, base: str, dtype: DType, offset: Operand, step: int, lanes: int, value: Operand,
     mask: Operand | None,
 ) -> None:  # fmt: skip
-    """Store `value`, rounded to the type `dtype`, in the lanes of the mask."""
+    """Store `value`, rounded to the type `dtype`, in the lanes of the mask; `step` as in `load`."""
     stored = narrowed(b, value, dtype)
     if dtype is BOOL:
         stored = b.convert("zext", stored, I8)
     stored = b.splat(stored, lanes)
     element, align = memory_type(dtype), max(1, dtype.bits // 8)
     kind = vector_of(element, lanes)
-    if lanes == 1 or (run and mask is None):
+    if lanes == 1 or (step == 1 and mask is None):
         place = address(b, element, base, offset)
         b.emit(f"store {kind} {stored.ref}, ptr {place}, align {align}", b.depth)
         return
     test = b.splat(mask or b.const(1, BOOL), lanes)
-    _masked_store(b, kind, stored, element, base, offset, run, align, test)
+    if step == 2:
+        twice = vector_of(element, 2 * lanes)
+        places = ", ".join(f"i32 {lane}, i32 {lanes}" for lane in range(lanes))
+        text = f"shufflevector {kind} {stored.ref}, {kind} poison, <{2 * lanes} x i32> <{places}>"
+        stored = Operand(b.raw(text, stored.depth), stored.dtype, 2 * lanes, stored.depth)
+        kind, test = twice, _spread(b, test)
+    _masked_store(b, kind, stored, element, base, offset, step > 0, align, test)
 
 
 def _masked_store(

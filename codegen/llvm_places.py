@@ -1,9 +1,9 @@
 """Where the tiles of a kernel lie, and along which index each statement runs vectors.
 
 `Places` looks at a whole kernel before it is emitted. A register tile is an SSA vector if it has
-one axis of lanes, not too many, that every statement can take at once; other tiles are buffers. A
-loop by a small number of blocks that is no power of two has its blocks as rows, each with SSA
-vectors of its own, where all its tiles allow that.
+one axis of lanes, not too many, that every statement can take at once; other tiles are buffers.
+The lanes of a loop with small blocks are rows, each with SSA vectors of its own, where all its
+tiles allow that and another axis runs along the vectors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile
 from tensorc.ir.walk_tile import expressions, statements, tensors_in, tiles, whole
 
 MOST_VECTORS = 16  # of 32-bit elements that an SSA vector takes
-MOST_ROWS = 8  # of a block whose rows are unrolled
+MOST_ROWS = 14  # of a block whose rows are unrolled
 GATHER, SCATTER, ACROSS, SPREAD = 4, 5, 1, 1  # what these cost beside a vector of neighbours
 Counts = Mapping[str, int]
 
@@ -135,7 +135,8 @@ class Places:
         if axis not in free_indices(read):
             return 0
         strides = self.storage[read.tensor.name].strides
-        return 0 if neighbours(read.subscripts, [s.ref for s in strides], axis, width) else GATHER
+        places, bits = [s.ref for s in strides], read.tensor.dtype.bits
+        return 0 if step_of(read.subscripts, places, axis, width, bits) else GATHER
 
     def _tile(self, axis: str, tile: Tile) -> int:
         lanes = self.lane_axes(tile)
@@ -150,13 +151,7 @@ class Places:
         axes = self.lane_axes(tile)
         lanes = self.lanes(tile)
         alone = len(axes) <= 1 and not set(axes) & self.parted
-        power = lanes & (lanes - 1) == 0
-        return (
-            tile.space == "register"
-            and alone
-            and power
-            and lanes <= MOST_VECTORS * self.vector // 4
-        )
+        return tile.space == "register" and alone and self._short(lanes)
 
     def _settle(self, carries: Sequence[str]) -> None:
         """SSA vectors whose statement runs its vectors along another index become buffers, and so
@@ -210,7 +205,10 @@ class Places:
         own = [tile for tile in self.tiles.values() if index in tile.axes]
         plain = all(tile.space == "register" and self._one_row(tile, index) for tile in own)
         carried = any(index in carry.tile.axes for carry in loop.carries)
-        small = is_rows(loop.block) and loop.block <= MOST_ROWS and not loop.down
+        wide = [tile for tile in own if len(tile.axes) > 1]
+        outside = bool(wide) and all(tile.axes[-1] != index for tile in wide)
+        odd = loop.block & (loop.block - 1) != 0  # no number of lanes of a vector
+        small = 1 < loop.block <= MOST_ROWS and (odd or outside) and not loop.down
         return small and plain and not carried and index not in self.parted
 
     def _one_row(self, tile: Tile, index: str) -> bool:
@@ -218,9 +216,12 @@ class Places:
         rest = [size for a, size in zip(tile.axes, tile.sizes, strict=True) if a != index]
         lanes = math.prod(rest)
         several = sum(size > 1 for size in rest)
-        return (
-            several <= 1 and lanes & (lanes - 1) == 0 and lanes <= MOST_VECTORS * self.vector // 4
-        )
+        return several <= 1 and self._short(lanes)
+
+    def _short(self, lanes: int) -> bool:
+        """Whether an SSA vector may have so many lanes: a power of two, or whole vectors."""
+        whole = lanes & (lanes - 1) == 0 or lanes % (self.vector // 4) == 0
+        return whole and lanes <= MOST_VECTORS * self.vector // 4
 
     def _roots(self, lets: Sequence[Let], every: Sequence[Statement]) -> dict[str, str]:
         """The tile whose buffer each tile takes. Reuse that would let one carried value stand in
@@ -265,17 +266,20 @@ def is_view(item: Let) -> bool:
     return item.by.instruction == "view"
 
 
-def is_rows(block: int) -> bool:
-    """A block that is no power of two is a number of rows, unrolled; others are vector lanes."""
-    return block & (block - 1) != 0
+def step_of(
+    subscripts: Sequence[Expr], strides: Sequence[str], index: str, width: int, bits: int
+) -> int:
+    """How far apart `width` lanes of an index, from a multiple of that on, lie in memory: 1 if they
+    are side by side, 2 if every other element is theirs (as the parts of complex numbers, in
+    elements of at least 32 bits, whose lanes loads can be masked by), 0 if nothing is known.
 
-
-def neighbours(subscripts: Sequence[Expr], strides: Sequence[str], index: str, width: int) -> bool:
-    """Whether `width` lanes of an index, from a multiple of that on, are elements side by side:
-    every subscript is affine in it there, and the strides add up to the constant 1."""
+    Every subscript is affine in the index there, and the strides add up to that constant.
+    """
     moves = [_step(subscript, index, width) for subscript in subscripts]
     active = [(move, stride) for move, stride in zip(moves, strides, strict=True) if move != 0]
-    return active == [(1, "1")]
+    if active == [(1, "1")]:
+        return 1
+    return 2 if bits >= 32 and active in ([(1, "2")], [(2, "1")]) else 0
 
 
 def _step(subscript: Expr, index: str, width: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from tensorc.codegen.llvm_builder import Builder, integer_of
@@ -10,18 +10,20 @@ from tensorc.codegen.llvm_functions import FUNCTIONS
 from tensorc.codegen.llvm_scope import Scope
 from tensorc.codegen.llvm_types import Operand
 from tensorc.ir.dtypes import I64
+from tensorc.ir.multiples import whole_blocks
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
 from tensorc.ir.tensor import Expr
 
 
 class Sizes:
-    """`parameter`: the value of a `const` integer; `data`: that of an expression."""
+    """`multiples`: what extents are known to be multiples of; `parameter`: the value of a `const`
+    integer; `data`: that of an expression."""
 
     def __init__(
-        self, b: Builder, scope: Scope, parameter: Callable[[str], Operand],
-        data: Callable[[Expr], Operand],
+        self, b: Builder, scope: Scope, multiples: Mapping[str, int],
+        parameter: Callable[[str], Operand], data: Callable[[Expr], Operand],
     ) -> None:  # fmt: skip
-        self.b, self.scope = b, scope
+        self.b, self.scope, self.multiples = b, scope, multiples
         self.parameter, self.data = parameter, data
 
     def number(self, value: int) -> Operand:
@@ -30,6 +32,7 @@ class Sizes:
 
     def value(self, item: Polynomial) -> Operand:
         """A bound or size at run time; a constant where all its symbols are static."""
+        item = whole_blocks(item, self.multiples)
         total = self.number(0)
         for monomial, coefficient in item.terms:
             product = self.number(coefficient)
@@ -38,6 +41,13 @@ class Sizes:
                     product = self.b.mul(product, self.atom(atom))
             total = self.b.add(total, product)
         return total
+
+    def divides(self, block: int, item: Polynomial) -> bool:
+        """Whether a size is known to be a multiple of a block."""
+        number = integer_of(self.value(item))
+        if number is not None:
+            return number % block == 0
+        return whole_blocks(item // block * block, self.multiples) is item
 
     def atom(self, atom: Symbol | Floor | Bound | Opaque) -> Operand:
         """One factor of a term."""

@@ -40,7 +40,7 @@ class Tiles:
         axis = self.places.lane_axis(item.tile)
         if axis is None or self.scope.widths.get(axis, 1) == held.lanes:
             return held
-        return self.load(self.laid_down(held, axis), item.axes)
+        return self.load(self.laid_down(held, axis), (axis,))
 
     def key(self, item: Value) -> object:
         """What tells the present value of a tile from others that had its name."""
@@ -70,12 +70,12 @@ class Tiles:
             self.b, buffer.pointer, buffer.dtype, offset, run, lanes, None, depth
         )
 
-    def offset(self, buffer: Buffer, axes: Sequence[str]) -> tuple[Operand, bool, int]:
-        """(offset of the lanes worked on, whether they are neighbours, how many they are)."""
+    def offset(self, buffer: Buffer, axes: Sequence[str]) -> tuple[Operand, int, int]:
+        """(offset of the lanes worked on, 1 if they are neighbours, else 0, how many they are)."""
         b, total = self.b, ZERO
         vector = next((axis for axis in axes if self.scope.widths.get(axis, 1) > 1), None)
         lanes = self.scope.widths[vector] if vector else 1
-        run = vector is None or buffer.strides[vector] == 1
+        run = int(vector is None or buffer.strides[vector] == 1)
         for axis in axes:
             lane = self.scope.lanes.get(axis, ZERO)
             if axis == vector and not run:
@@ -104,7 +104,7 @@ class Tiles:
         """Store in the region of the value, once for all regions within it."""
         b, regions = self.b, self.b.regions
         b.regions = regions[: held.depth + 1]
-        llvm_memory.store(b, buffer.pointer, buffer.dtype, ZERO, True, held.lanes, held, None)
+        llvm_memory.store(b, buffer.pointer, buffer.dtype, ZERO, 1, held.lanes, held, None)
         b.regions = regions
 
     def define(self, tile: Tile) -> None:

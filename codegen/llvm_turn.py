@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tensorc.codegen.llvm_builder import Builder
 from tensorc.codegen.llvm_expressions import Expressions
 from tensorc.codegen.llvm_lanes import Lanes
-from tensorc.codegen.llvm_places import Places, neighbours
+from tensorc.codegen.llvm_places import Places, step_of
 from tensorc.codegen.llvm_scope import Scope
 from tensorc.codegen.llvm_types import Operand, llvm_type
 from tensorc.ir.affine import is_whole
@@ -54,7 +54,7 @@ class Turns:
 
     def turns(self, read: Read, near: str, far: str, size: int) -> bool:
         strides = [stride.ref for stride in self.scope.storage[read.tensor.name].strides]
-        along = neighbours(read.subscripts, strides, near, size)
+        along = step_of(read.subscripts, strides, near, size, read.tensor.dtype.bits) == 1
         across = far in free_indices(read)
         return along and across and is_whole(read, self.scope.shapes)
 

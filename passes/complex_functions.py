@@ -28,6 +28,7 @@ def both(function: Callable[[Expr, Expr], Expr], a: Pair, b: Pair) -> Pair:
 
 _HALF = Literal(Fraction(1, 2), REAL)
 _INF = Literal("inf", REAL)
+_PI = Literal("pi", REAL)
 
 
 def _mul(a: Pair, b: Pair) -> Pair:
@@ -114,6 +115,65 @@ def _cos(a: Pair, _: Pair) -> Pair:
     return call("mul", call("cos", a[0]), cosh), call("neg", call("mul", call("sin", a[0]), sinh))
 
 
+def _log(a: Pair, _: Pair) -> Pair:
+    """(log |a|, the angle of a). Where |a| is near 1, |a|^2 - 1 = (m - 1)(m + 1) + n^2 keeps what
+    the modulus would lose, m and n the larger and the smaller part."""
+    re, im = call("abs", a[0]), call("abs", a[1])
+    m, n = call("max", re, im), call("min", re, im)
+    near = call("and", call("ge", m, _HALF), call("le", m, literal(2)))
+    off = call("mul", call("sub", m, literal(1)), call("add", m, literal(1)))
+    off = call("add", off, call("mul", n, n))
+    close = call("mul", _HALF, call("log1p", Select(near, off, literal(0))))
+    return Select(near, close, call("log", modulus(a))), angle(a)
+
+
+def angle(a: Pair) -> Expr:
+    """The angle of a, from -pi to pi: that of the ratio of the smaller part to the larger, seen
+    from the axis of the larger one. Signs of zeros count as in C's atan2."""
+    re, im = a
+    x, y = call("abs", re), call("abs", im)
+    large, small = call("max", x, y), call("min", x, y)
+    nothing = call("eq", large, literal(0))
+    ratio = call("div", small, Select(nothing, literal(1), large))
+    ratio = Select(nothing, literal(0), Select(call("eq", small, large), literal(1), ratio))
+    first = _arctangent(ratio)
+    steep = Select(call("gt", y, x), call("sub", call("mul", _HALF, _PI), first), first)
+    turned = Select(_negative(re), call("sub", _PI, steep), steep)
+    signed = Select(_negative(im), call("neg", turned), turned)
+    unknown = call("or", call("ne", re, re), call("ne", im, im))
+    return Select(unknown, call("add", re, im), signed)
+
+
+def _negative(x: Expr) -> Expr:
+    """Whether the sign bit of a number is set: 1 / -0 is -inf."""
+    zero = call("eq", x, literal(0))
+    inverse = call("div", literal(1), Select(zero, x, literal(1)))
+    return call("lt", Select(zero, inverse, x), literal(0))
+
+
+_STEEP = Literal(Fraction(41, 100), REAL)  # below tan(pi / 8) = 0.41421...
+_TERMS = 21  # of the series: 0.4185**43 / 43 < 1.3e-18, less than half a unit of f64 at 0.41
+
+
+def _arctangent(t: Expr) -> Expr:
+    """atan t for 0 <= t <= 1: pi/4 + atan((t - 1) / (t + 1)) where t is large, then the series
+    t - t^3 / 3 + t^5 / 5 - ... for |t| < 0.4185."""
+    large = call("gt", t, _STEEP)
+    turned = call("div", call("sub", t, literal(1)), call("add", t, literal(1)))
+    u = Select(large, turned, t)
+    square = call("mul", u, u)
+    total: Expr = _coefficient(_TERMS - 1)
+    for k in reversed(range(1, _TERMS - 1)):
+        total = call("add", _coefficient(k), call("mul", square, total))
+    value = call("add", u, call("mul", u, call("mul", square, total)))
+    quarter = call("mul", Literal(Fraction(1, 4), REAL), _PI)
+    return Select(large, call("add", quarter, value), value)
+
+
+def _coefficient(k: int) -> Expr:
+    return Literal(Fraction((-1) ** k, 2 * k + 1), REAL)
+
+
 FORMULAS: Mapping[str, Formula] = {
     "add": lambda a, b: both(add, a, b),
     "sub": lambda a, b: both(sub, a, b),
@@ -123,6 +183,7 @@ FORMULAS: Mapping[str, Formula] = {
     "div": _div,
     "abs": lambda a, _: (modulus(a), literal(0)),
     "exp": _exp,
+    "log": _log,
     "sqrt": _sqrt,
     "sin": _sin,
     "cos": _cos,

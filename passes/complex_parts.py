@@ -5,8 +5,8 @@
     y_im[i] = x_re[i] * w_im + x_im[i] * w_re
 
 A real operand counts as a complex one with imaginary part 0, so infinities and NaN spread as in
-NumPy. Not supported, told by Unavailable: `log`, `prod`, `bitcast`, tables, and powers other than
-small whole numbers.
+NumPy. Not supported, told by Unavailable: `prod`, `bitcast`, and powers other than small
+whole numbers.
 """
 
 from __future__ import annotations
@@ -100,9 +100,11 @@ class _Parts:
         ]
 
     def table(self, item: Table) -> list[Table]:
-        if item.tensor.dtype.complex:
-            raise Unavailable(_said("a table of complex numbers"))
-        return [item]
+        if not item.tensor.dtype.complex:
+            return [item]
+        pairs = [self.pair(value) for value in item.values]
+        parts = zip(self.tensors(item.tensor), zip(*pairs, strict=True), strict=True)
+        return [Table(tensor, values) for tensor, values in parts]
 
     def check(self, item: Check) -> list[Check]:
         reads = self.pair(item.read) if item.read.tensor.dtype.complex else (self.real(item.read),)

@@ -6,18 +6,19 @@ pointers. Arrays of other libraries are taken over the same memory, so they are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tensorc.devices import known, run
+from tensorc.errors import ArgumentError
 from tensorc.ir.tensor import Program
-from tensorc.prepare import Array, prepare, remember
-from tensorc.runtime.bound import key
-from tensorc.runtime.compiled import Call
+from tensorc.prepare import MOST_CALLS, Array, Prepared, bound_call, prepare
 from tensorc.runtime.dlpack import on_gpu
-from tensorc.runtime.interop import giving_back, known_arrays, library_of
+from tensorc.runtime.forms import key
+from tensorc.runtime.interop import giving_back, known_arrays, library_of_first
 from tensorc.runtime.operands import by_name
 from tensorc.runtime.results import destinations
+from tensorc.runtime.warm import Warm
 
 
 class Calls:
@@ -33,16 +34,12 @@ class Calls:
         self.program, self.device, self.outputs = program, device, outputs
         self.options = {name: value for name, value in options.items() if name != "arch"}
         self.arch = str(options.get("arch", "sm_90a"))
-        self._bound: dict[tuple[object, ...], Call] = {}
-        self._keep = device == "cpu" and not outputs and not options
+        self._warm: dict[tuple[object, ...], Warm] = {}
 
     def warm(self, operands: tuple[object, ...]) -> object:
-        """The results if NumPy arrays like these were there before, else None."""
-        found = self._bound.get(key(operands) or ())
-        if found is None:
-            return None
-        results = found(cast("Sequence[Array]", operands))
-        return results[0] if len(results) == 1 else tuple(results)
+        """The results if operands like these were there before, else None."""
+        found = self._warm.get(key(operands) or ())
+        return None if found is None else found(operands)
 
     def __call__(self, operands: tuple[object, ...], named: Mapping[str, object]) -> object:
         """The outputs: one, or a tuple of several; those given, or fresh ones.
@@ -50,40 +47,54 @@ class Calls:
         Raises ArgumentError for arrays that do not fit, TypeError for operands that are missing,
         unknown or given twice.
         """
-        every = (*operands, *named.values())
-        if self.outputs and not (self.device in ("cpu", "cuda") and on_gpu(every)):
-            return self._into(operands, named)
-        if all(library_of(item) in ("", "numpy") for item in every):
-            return self._fresh(operands, named)
-        if self.device in ("cpu", "cuda") and on_gpu(every):
-            return self._on_gpu(operands, named)
-        views = tuple(known_arrays(operands))
-        found = None if named else self.warm(views)
-        results = self._fresh(views, named) if found is None else found
-        back = giving_back(every)
-        if isinstance(results, tuple):
-            return tuple(back(item) for item in cast("tuple[Array, ...]", results))
-        return back(cast(Array, results))
+        given = by_name(self.program, operands, named)
+        if self.device in ("cpu", "cuda") and on_gpu(tuple(given.values())):
+            return self._on_gpu(given)
+        views = dict(zip(given, known_arrays(tuple(given.values())), strict=True))
+        call = self._prepared(given, views)
+        taken: dict[str, Array] = {}
+        if self.outputs:
+            taken = destinations(self.program, self.outputs, call.arrays, call.extents)
+        found = run(call, self.device, self.arch, taken or None)
+        if call.verify == "full" and self.device == "cpu":
+            from tensorc.verify import verify_call
 
-    def _fresh(self, operands: tuple[object, ...], named: Mapping[str, object]) -> Any:
-        call = prepare(self.program, by_name(self.program, operands, named), **self.options)
-        results = tuple(run(call, self.device, self.arch).values())
-        if self._keep and not named:
-            remember(self._bound, call, operands)
-        first, *others = results
-        return results if others else first
+            verify_call(call, found)
+        back = giving_back((*operands, *named.values()))
+        if not named:
+            self._remember(call, operands, views, taken, back)
+        first, *others = self.outputs or tuple(map(back, found.values()))
+        return (first, *others) if others else first
 
-    def _on_gpu(self, operands: tuple[object, ...], named: Mapping[str, object]) -> object:
+    def _prepared(self, given: Mapping[str, object], views: Mapping[str, object]) -> Prepared:
+        """The call on `views`; what is wrong is said about the operands as they were given."""
+        try:
+            return prepare(self.program, views, **self.options)
+        except ArgumentError:
+            prepare(self.program, given, **self.options)
+            raise
+
+    def _remember(
+        self, call: Prepared, operands: tuple[object, ...], views: Mapping[str, object],
+        taken: Mapping[str, Array], back: Callable[[Array], object],
+    ) -> None:  # fmt: skip
+        """Keep the bound form of the call for others like it, if it has one."""
+        form = key(operands) if self.device == "cpu" else None
+        bound = None if form is None else bound_call(call, views)
+        if form is None or bound is None or (self.outputs and key(self.outputs) is None):
+            return
+        given = library_of_first(operands)
+        own = None if given in ("", "numpy") else back
+        arrays = list(call.arrays.values())
+        made = Warm(self.program, bound, operands, arrays, own)
+        if taken:
+            made = made.into(self.outputs, list(taken.values()), bool(self.program.checks))
+        if len(self._warm) >= MOST_CALLS:
+            self._warm.clear()
+        self._warm[form] = made
+
+    def _on_gpu(self, given: Mapping[str, object]) -> object:
         from tensorc import gpu
 
-        given = by_name(self.program, operands, named)
-        results = gpu.call(self.program, given, self.options, self.outputs)
-        first, *others = results
-        return results if others else first
-
-    def _into(self, operands: tuple[object, ...], named: Mapping[str, object]) -> object:
-        call = prepare(self.program, by_name(self.program, operands, named), **self.options)
-        given = destinations(self.program, self.outputs, call.arrays, call.extents)
-        run(call, self.device, self.arch, given)
-        first, *others = self.outputs
-        return self.outputs if others else first
+        first, *others = gpu.call(self.program, given, self.options, self.outputs)
+        return (first, *others) if others else first

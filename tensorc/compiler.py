@@ -12,15 +12,19 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tensorc.errors import BrokenInvariant
+from tensorc.ir.accept import Outcome
 from tensorc.ir.launch import Launch, Strides
 from tensorc.ir.node import compact
 from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 from tensorc.observe import State, observe, observed, show, verify
+from tensorc.progress import progress
 from tensorc.runtime.compiled import Compiled
 from tensorc.runtime.cpu import CpuKernel
 from tensorc.runtime.keys import kernel_key
 from tensorc.runtime.launch_json import from_json, to_json
+from tensorc.runtime.verdict import Verified, of_passes
+from tensorc.runtime.verdict import from_json as verdict_of
 
 if TYPE_CHECKING:
     from tensorc.codegen.llvm import Module
@@ -53,22 +57,28 @@ class Target:
 class Request:
     """Everything that the text of a kernel depends on, beside the program.
 
-    `static`: extents fixed in the kernel. `strides`: of parameters that are not row-major.
+    `static`: extents fixed in the kernel. `multiples`: of others, the numbers that they are
+    multiples of. `hints`: sizes at which costs are compared where extents are not fixed; such a
+    kernel is for extents of at least 1. `strides`: of parameters that are not row-major.
     `policy`: "fast" or "strict". `rewrite`: let the algebra choose a cheaper equal program; only
-    under "fast", and at the extents in `static`. `deterministic`: nothing that changes a float
-    result may be chosen by sizes or layouts. `checks`: compare subscripts that hold data.
+    under "fast", and where `static` and `hints` have all extents. `deterministic`: nothing that
+    changes a float result may be chosen by sizes or layouts. `checks`: compare subscripts that
+    hold data. `verify`: see `runtime.verdict`; no text depends on it.
     """
 
     target: Target
     static: Mapping[str, int]
     strides: Mapping[str, Strides] = field(default_factory=dict[str, Strides])
     policy: str = "fast"
+    multiples: Mapping[str, int] = field(default_factory=dict[str, int])
+    hints: Mapping[str, int] = field(default_factory=dict[str, int])
     rewrite: bool = field(default_factory=lambda: REWRITE)
     deterministic: bool = False
     checks: bool = True
+    verify: str = "cheap"
 
     def __post_init__(self) -> None:
-        if self.deterministic and self.static:
+        if self.deterministic and (self.static or self.multiples or self.hints):
             raise ValueError("a deterministic kernel serves all sizes; none is fixed in it")
 
     @property
@@ -84,13 +94,22 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Made:
+    """What a pass made, and the programs in it (before, after) that have to be compared."""
+
+    state: State
+    parts: tuple[tuple[Program, Program], ...] = ()
+
+
+@dataclass(frozen=True)
 class Pass:
     """A named step; what is true afterwards stands in the pass's own docstring."""
 
     name: str
-    run: Callable[[State, Request], State]
+    run: Callable[[State, Request], State | Made]
     purpose: str
     optional: bool = False  # whether the program may stay as it is if a solver was killed
+    check: Callable[[Program, Program, Request], str] | None = None  # why undecided, or ""
 
 
 def _canonicalise(state: State, request: Request) -> State:
@@ -107,8 +126,8 @@ def _complex_parts(state: State, request: Request) -> State:
     return complex_parts(state)
 
 
-def _rewrite(state: State, request: Request) -> State:
-    from tensorc.passes.algebra.saturate import worth_encoding
+def _rewrite(state: State, request: Request) -> State | Made:
+    from tensorc.passes.algebra.worth import worth_encoding
 
     assert isinstance(state, Program)
     wanted = request.rewrite and request.by_size and request.policy == "fast"
@@ -116,10 +135,8 @@ def _rewrite(state: State, request: Request) -> State:
         return state
     from tensorc.passes.algebra.parts import rewrite_in_parts
 
-    made = rewrite_in_parts(state, request.static, WORTH, in_worker)
-    for source, result in made.parts:
-        _validate(source, result, request.static)
-    return made.program
+    made = rewrite_in_parts(state, request.static, WORTH, in_worker, request.hints)
+    return Made(made.program, made.parts)
 
 
 def in_worker(name: str, data: Json) -> Json:
@@ -136,17 +153,18 @@ def in_worker(name: str, data: Json) -> Json:
         raise BrokenInvariant(text) from failed
 
 
-def _validate(source: Program, result: Program, extents: Mapping[str, int]) -> None:
-    """Stop if exact arithmetic shows that a rewritten program is another one."""
-    from tensorc.ir.accept import Outcome
+def _same_in_exact_arithmetic(source: Program, result: Program, request: Request) -> str:
+    """Why rewriting could not be checked, or "". Raises BrokenInvariant if exact arithmetic shows
+    that a rewritten program is another one."""
     from tensorc.passes.algebra.validate import validate
 
-    found = validate(source, result, extents)
+    found = validate(source, result, request.static)
     if found.outcome is Outcome.FAIL:
         raise BrokenInvariant(
             f"rewriting changed the program: {found}\n\n{show(source)}\n{show(result)}\n"
             "This is a bug in tensorc; please report the program and its sizes."
         )
+    return "" if found.passed else found.reason
 
 
 def _lower(state: State, request: Request) -> State:
@@ -173,16 +191,20 @@ def _tiled(state: State, request: Request) -> tuple[TileProgram, Mapping[str, st
 
 def layouts(program: Program, request: Request) -> dict[str, Strides]:
     """The strides that a kernel is compiled for: those of the request, and those of the parts of
-    complex arrays, which lie between each other."""
+    complex arrays. On a CPU parts lie between each other; elsewhere they may have been copied."""
     from tensorc.ir.parts import part_names
+    from tensorc.machine.machines import MACHINES
 
+    between = MACHINES[request.target.machine].plain == "vector"
     found = dict(request.strides)
     memory = [item.tensor for item in (*program.parameters, *program.outputs)]
     names = part_names(program)
     for tensor in memory:
         if tensor.name in names:
-            known = found.pop(tensor.name, (None,) * len(tensor.shape))
-            strides = tuple(0 if stride == 0 else None for stride in known)
+            dense = (*(None,) * (len(tensor.shape) - 1), 1)[: len(tensor.shape)]
+            known = found.pop(tensor.name, dense)
+            steps = known if between else [0 if stride == 0 else None for stride in known]
+            strides = tuple(None if stride is None else 2 * stride for stride in steps)
             found.update(dict.fromkeys(names[tensor.name], strides))
     return found
 
@@ -190,7 +212,13 @@ def layouts(program: Program, request: Request) -> dict[str, Strides]:
 PIPELINE: tuple[Pass, ...] = (
     Pass("complex_parts", _complex_parts, "complex numbers as pairs of reals"),
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
-    Pass("saturate", _rewrite, "the cheapest equal program, where the request asks for it", True),
+    Pass(
+        "saturate",
+        _rewrite,
+        "the cheapest equal program, where the request asks for it",
+        True,
+        _same_in_exact_arithmetic,
+    ),  # fmt: skip
     Pass("lower", _lower, "one kernel of loops over tiles per equation"),
 )
 
@@ -207,9 +235,13 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
     request = replace(request, strides=layouts(program, request))
     observe(0, "source", state)
     for number, step in enumerate(PIPELINE, start=1):
-        before, (state, killed) = state, _done(step, state, request)
+        before, (made, killed) = state, _done(step, state, request)
+        state, undecided = made.state, ""
+        if step.check is not None and request.verify != "off":
+            reasons = [step.check(*pair, request) for pair in made.parts]
+            undecided = "; ".join(dict.fromkeys(filter(None, reasons)))
         if steps is not None:
-            steps.append(_step(step, before, state, killed))
+            steps.append(_step(step, before, state, killed, undecided))
         observe(number, step.name, state)
         if faults := verify(state):
             raise BrokenInvariant(
@@ -220,34 +252,39 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
     return state
 
 
-def _done(step: Pass, state: State, request: Request) -> tuple[State, str]:
-    """The state after a pass, and why its solver was killed, or ""."""
+def _made(step: Pass, state: State, request: Request) -> Made:
+    found = step.run(state, request)
+    return found if isinstance(found, Made) else Made(found)
+
+
+def _done(step: Pass, state: State, request: Request) -> tuple[Made, str]:
+    """What a pass made, and why its solver was killed, or ""."""
     from tensorc.worker import JobFailed
 
     try:
-        return step.run(state, request), ""
+        return _made(step, state, request), ""
     except JobFailed as failed:
         if not step.optional:
             raise
         _LOG.warning(
             "%s: the solver was stopped (%s); the program stays as it is", step.name, failed
         )
-        return state, str(failed)
+        return Made(state), str(failed)
 
 
 def lowered_form(program: Program, request: Request) -> Program:
     """The level-1 program that is lowered to tiles: the source after every pass before that."""
     state: State = program
     for step in PIPELINE[:-1]:
-        state = step.run(state, request)
+        state = _made(step, state, request).state
     assert isinstance(state, Program)
     return state
 
 
-def _step(done: Pass, before: State, after: State, killed: str) -> Step:
+def _step(done: Pass, before: State, after: State, killed: str, undecided: str) -> Step:
     from tensorc.explain.subject import Step
 
-    return Step(done.name, done.purpose, before, after, killed)
+    return Step(done.name, done.purpose, before, after, killed, undecided)
 
 
 def explained(program: Program, request: Request) -> Report:
@@ -281,16 +318,38 @@ def compile_cpu(program: Program, request: Request) -> Compiled:
     levels = _Levels(program, request)
     key = _key(program, request)
     found = None if observed() else cache.load(key)
-    if found is not None:
+    if found is not None and (request.verify == "off" or _verdict(found).reaches("cheap")):
         return _loaded(found, levels)
-    launch, code = levels.launch(), levels.code()
+    with progress(f"compiling {program.name}"):
+        launch, code = levels.launch(), levels.code()
+    verdict = levels.verdict
+    if verdict.outcome is Outcome.UNDECIDED and request.verify != "off":
+        _LOG.warning("%s: the rewritten program was not verified: %s", program.name, verdict.reason)
     if not levels.killed:  # else the next process may find the right answer
-        cache.store(key, cache.Stored(to_json(launch), code))
+        cache.store(key, cache.Stored({**to_json(launch), _VERDICT: verdict.to_json()}, code))
     compact()
     return Compiled(program, launch, CpuKernel(code, launch.entries), levels)
 
 
-_APART = ("target", "static", "strides")  # fields of a request that a key spells in its own way
+def _hinted(program: Program, request: Request) -> bool:
+    """Whether costs are compared at the hints: the algebra is asked, and extents are open."""
+    if not request.rewrite or request.policy != "fast" or not request.by_size:
+        return False
+    if set(request.static) == set(program.extent_of):
+        return False
+    from tensorc.passes.algebra.worth import worth_encoding
+
+    return worth_encoding(program)
+
+
+_APART = (
+    "target",
+    "static",
+    "strides",
+    "multiples",
+    "hints",
+    "verify",
+)  # fields of a request that a key spells in its own way
 
 
 def _key(program: Program, request: Request) -> dict[str, Json]:
@@ -299,13 +358,23 @@ def _key(program: Program, request: Request) -> dict[str, Json]:
     cpu: dict[str, Json] = {**asdict(native()), "llvm": version()}
     options: dict[str, Json] = {
         **asdict(request.target),
+        "multiples": dict(request.multiples),
+        "hints": dict(request.hints) if _hinted(program, request) else {},
         **{name: value for name, value in vars(request).items() if name not in _APART},
     }
     return kernel_key(program, request.static, request.strides, options, cpu)
 
 
+_VERDICT = "verdict"  # its place in what is stored
+
+
+def _verdict(found: Stored) -> Verified:
+    return verdict_of(found.about[_VERDICT])
+
+
 def _loaded(found: Stored, levels: _Levels) -> Compiled:
     launch = from_json(found.about)
+    levels.verdict = _verdict(found)
     return Compiled(levels.program, launch, CpuKernel(found.code, launch.entries), levels)
 
 
@@ -315,6 +384,7 @@ class _Levels:
     def __init__(self, program: Program, request: Request) -> None:
         self.program, self.request = program, request
         self._steps: list[Step] = []
+        self._verdict: Verified | None = None
         self._tiles: TileProgram | None = None
         self._module: Module | None = None
 
@@ -323,6 +393,29 @@ class _Levels:
         if self._tiles is None:
             self._tiles = run_passes(self.program, self.request, self._steps)
         return self._tiles
+
+    @property
+    def verdict(self) -> Verified:
+        """What is known of the kernel's rightness."""
+        if self._verdict is None:
+            undecided = [step.undecided for step in self._steps if step.undecided]
+            self._verdict = of_passes(self.request.verify, undecided)
+        return self._verdict
+
+    @verdict.setter
+    def verdict(self, found: Verified) -> None:
+        self._verdict = found
+
+    def judged(self, found: Verified) -> None:
+        """Keep what a call has shown of the kernel, here and beside its code on the disk."""
+        from tensorc.runtime import cache
+
+        self._verdict = found
+        key = _key(self.program, self.request)
+        stored = cache.load(key)
+        if stored is not None:
+            about = {**stored.about, _VERDICT: found.to_json()}
+            cache.store(key, cache.Stored(about, stored.code))
 
     @property
     def killed(self) -> bool:
@@ -341,7 +434,14 @@ class _Levels:
 
         request = self.request
         strides = layouts(self.program, request)
-        return emit(self.tiles, Options(request.static, strides, request.policy == "fast"))
+        contract = request.policy == "fast"
+        return emit(
+            self.tiles, Options(request.static, strides, contract, multiples=request.multiples)
+        )
+
+    @property
+    def form(self) -> Program:
+        return lowered_form(self.program, self.request)
 
     @property
     def llvm(self) -> str:
@@ -350,6 +450,12 @@ class _Levels:
     @property
     def static(self) -> Mapping[str, int]:
         return self.request.static
+
+    @property
+    def general(self) -> Compiled | None:
+        if not _hinted(self.program, self.request) or not self.request.hints:
+            return None
+        return compile_cpu(self.program, replace(self.request, hints={}))
 
     @property
     def strides(self) -> Mapping[str, Strides]:
@@ -364,7 +470,12 @@ class _Levels:
         return explained(self.program, self.request)
 
     def launch(self) -> Launch:
-        return Launch(self.module.entries, self.tiles.workspaces, self.tiles.extents)
+        from tensorc.passes.tiling.weigh import weigh
+
+        tiles = self.tiles
+        weighed = ((f"kernel_{n}", weigh(kernel)) for n, kernel in enumerate(tiles.kernels))
+        weights = tuple((symbol, weight) for symbol, weight in weighed if weight is not None)
+        return Launch(self.module.entries, tiles.workspaces, tiles.extents, weights)
 
     def code(self) -> bytes:
         from tensorc.codegen.llvm_jit import native, object_code

@@ -7,7 +7,7 @@ accumulate in f32 or wider. The result is always a fresh array unless `out` is g
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from tensorc.errors import ArgumentError
 from tensorc.ir.dtypes import BY_NAME, DType
-from tensorc.runtime.bound import key
+from tensorc.runtime.compiled import Call
 from tensorc.runtime.dlpack import Unusable
+from tensorc.runtime.forms import key
 from tensorc.runtime.interop import giving_back, library_of, taken
 
 Array = npt.NDArray[Any]
@@ -28,7 +29,8 @@ _NAMES = {
 }  # fmt: skip
 _PROGRAMS: dict[object, Any] = {}
 _MOST_PROGRAMS = 4096
-_CALLS: dict[tuple[str, object], Any] = {}
+# By subscripts and the operands' form: the bound call, and what makes a result the caller's.
+_CALLS: dict[tuple[str, object], tuple[Call, Callable[[Array], object]]] = {}
 _MOST_CALLS = 1024
 
 
@@ -48,12 +50,12 @@ def einsum(
     do not fit, TypeError for types that have no kernel. Arrays of torch and JAX are taken over the
     same memory; the result is of the library of the first array.
     """
-    plain = out is None and dtype is None and order == "K"
+    plain = dtype is None and order == "K" and casting == "safe"
     if plain and operands and type(operands[0]) is str:
         known = _CALLS.get((operands[0], key(operands[1:])))
-        if known is not None:
-            (value,) = known(operands[1:])
-            return value if value.ndim else value[()]
+        if known is not None and (out is None or type(out) is np.ndarray):
+            (value,) = known[0](operands[1:])
+            return known[1](value) if out is None else _delivered(value, out, casting)
     if any(library_of(item) not in ("", "numpy") for item in (*operands, out)):
         return _foreign(operands, out, dtype=dtype, order=order, casting=casting)
     arrays, program = _prepared(operands, out, dtype, casting)
@@ -69,7 +71,13 @@ def _foreign(operands: Sequence[Any], out: Any, **options: Any) -> Any:
     if out is not None:
         einsum(*views, out=_view(out, "out"), **options)
         return out
-    return giving_back(operands)(np.asarray(einsum(*views, **options)))
+    back = giving_back(operands)
+    result = back(np.asarray(einsum(*views, **options)))
+    if operands and isinstance(operands[0], str):
+        kept, form = _CALLS.get((operands[0], key(views[1:]))), key(operands[1:])
+        if kept is not None and form is not None:
+            _CALLS[operands[0], form] = kept[0], back
+    return result
 
 
 def _view(value: Any, name: str) -> Any:
@@ -105,14 +113,22 @@ def _arguments(operands: Sequence[Any]) -> tuple[list[Array], Any]:
     if not operands:
         raise ValueError("must specify the einstein sum subscripts string and at least one operand")
     if isinstance(operands[0], str):
-        arrays = [np.asarray(item) for item in operands[1:]]
+        arrays = [_array(item) for item in operands[1:]]
         if not arrays:
             raise ValueError("einsum needs at least one operand beside its subscripts")
         return arrays, parse(operands[0], [array.ndim for array in arrays])
-    arrays = [np.asarray(item) for item in operands[: len(operands) // 2 * 2 : 2]]
+    arrays = [_array(item) for item in operands[: len(operands) // 2 * 2 : 2]]
     lists = [_label_list(item, ELLIPSIS) for item in operands[1::2]]
     result = _label_list(operands[-1], ELLIPSIS) if len(operands) % 2 else None
     return arrays, subscripts(lists, result, [array.ndim for array in arrays])
+
+
+def _array(item: Any) -> Array:
+    """An operand as NumPy sees it. TypeError: no array of numbers."""
+    array = np.asarray(item)
+    if array.dtype.kind == "O" and not isinstance(item, np.ndarray):
+        raise TypeError(f"einsum has no kernel for a {type(item).__name__}; pass arrays of numbers")
+    return array
 
 
 def _label_list(item: Any, ellipsis: str) -> tuple[Any, ...]:
@@ -149,7 +165,7 @@ def _dtype(found: np.dtype[Any]) -> DType:
     if name is None:
         raise TypeError(
             f"einsum has no kernel for {found}; it takes bool, integers of 8 to 64 bits, "
-            "float16, bfloat16, float32, float64"
+            "float16, bfloat16, float32, float64, complex64, complex128"
         )
     return BY_NAME[name]
 
@@ -168,23 +184,31 @@ def _program(spec: Any, ones: Any, sources: tuple[DType, ...], result: DType) ->
 
 def _run(program: Any, arrays: Sequence[Array], operands: Sequence[Any]) -> Array:
     """Run it; a plain call is kept for the next one like it."""
-    from tensorc.prepare import prepare, remember, run_prepared
+    from tensorc.prepare import bound_call, prepare, run_prepared
 
-    call = prepare(program, {f"x{number}": array for number, array in enumerate(arrays)})
+    given = {f"x{number}": array for number, array in enumerate(arrays)}
+    call = prepare(program, given)
     (value,) = run_prepared(call).values()
     if operands and isinstance(operands[0], str):
-        kept: dict[tuple[object, ...], Any] = {}
-        remember(kept, call, operands[1:])
-        if len(_CALLS) >= _MOST_CALLS:
-            _CALLS.clear()
-        _CALLS.update(((operands[0], form), bound) for form, bound in kept.items())
+        form = key(operands[1:])
+        plain = all(a is b for a, b in zip(arrays, operands[1:], strict=True))
+        bound = bound_call(call, given) if form is not None and plain else None
+        if bound is not None:
+            if len(_CALLS) >= _MOST_CALLS:
+                _CALLS.clear()
+            _CALLS[operands[0], form] = bound, _element
     return value
 
 
+def _element(value: Array) -> object:
+    """A 0-d result is a scalar, as in NumPy."""
+    return value if value.ndim else value[()]
+
+
 def _delivered(value: Array, out: Array | None, casting: str) -> Any:
-    """Into `out` if it was given; a 0-d result is a scalar, as in NumPy."""
+    """Into `out` if it was given."""
     if out is None:
-        return value if value.ndim else value[()]
+        return _element(value)
     if out.shape != value.shape:
         raise ValueError(f"out has shape {out.shape}; the result has {value.shape}")
     if not np.can_cast(value.dtype, out.dtype, cast(Any, casting)):

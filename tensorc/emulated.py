@@ -79,10 +79,11 @@ class CudaLevels:
 
 def request(
     arch: str, static: Mapping[str, int], strides: Mapping[str, Any], policy: str = "fast",
-    deterministic: bool = False, checks: bool = True,
+    deterministic: bool = False, checks: bool = True, hints: Mapping[str, int] | None = None,
 ) -> Request:  # fmt: skip
     """What a kernel for `arch` is compiled for; "native" and "cpu" are this machine. A
-    `deterministic` one fixes no sizes. Unavailable: an unknown architecture."""
+    `deterministic` one fixes no sizes and goes by no hints. Unavailable: an unknown architecture.
+    """
     from tensorc.compiler import Request, Target, cpu_target
 
     if arch not in (*CPU, *MACHINES):
@@ -93,7 +94,10 @@ def request(
         else Target(MACHINES[arch], THREADS, product=TENSOR_CORES.get(arch, ""))
     )
     fixed = dict[str, int]() if deterministic else static
-    return Request(target, fixed, strides, policy, deterministic=deterministic, checks=checks)
+    expected = dict[str, int]() if deterministic else dict(hints or {})
+    return Request(
+        target, fixed, strides, policy, hints=expected, deterministic=deterministic, checks=checks
+    )
 
 
 def levels(program: Program, wanted: Request) -> CudaLevels:

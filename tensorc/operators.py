@@ -11,7 +11,7 @@ import linecache
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from operator import index as index_of
 from types import TracebackType
@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     from tensorc.runtime.compiled import Compiled
 
 Function = Callable[..., object]
-OPTIONS = ("policy", "arch", "specialize", "sizes", "deterministic", "check")  # of `Op.on`
+OPTIONS = (
+    "policy", "arch", "specialize", "static", "hints", "sizes", "deterministic", "check", "threads",
+    "verify",
+)  # fmt: skip
+"""Of `Op.on`."""
 
 
 class Once:
@@ -128,36 +132,46 @@ class Op:
     def on(self, device: str, **options: object) -> Op:
         """The same operator on another device: "cpu", "cuda", "emulator" or "interpreter".
 
-        Options: `policy="strict"`, `deterministic=True`, `specialize=False`, `check="data-off"` and
-        `sizes` (see `prepare.prepare`), and for the emulator `arch="sm_80"`, "sm_90a", ... Raises
-        TypeError for another option, ValueError for another value.
+        Options: `policy="strict"`, `deterministic=True`, `specialize=False`, `static=("d",)`,
+        `hints={"n": 4096}`, `threads=4`, `verify="full"`, `check="data-off"` and `sizes` (see
+        `prepare.prepare`), and for the emulator `arch="sm_80"`, "sm_90a", ... Raises TypeError for
+        another option, ValueError for another value, NotationError for the program if indices are
+        named.
         """
         for name, value in options.items():
             _known_option(name, value)
+        if "static" in options:
+            options["static"] = self._known_indices("static", _names(options["static"]))
+        if "hints" in options:
+            options["hints"] = self._extents("hints", options["hints"])
         chosen = {**self._options, **options}
         return Op(self.name, self._made, self.function, device, self._outputs, chosen)
 
     def into(self, *outputs: object) -> Op:
-        """The same operator, writing its outputs into these arrays."""
+        """The same operator, writing its outputs into these arrays. TypeError: there are none."""
+        if not outputs:
+            raise TypeError(f"{self.name}.into() needs an array for every output")
         return Op(self.name, self._made, self.function, self._device, outputs, self._options)
 
     @overload
     def compile(
         self, arch: Literal["native", "cpu"] = "native", sizes: Mapping[str, int] | None = None,
         policy: str = "fast", deterministic: bool = False, check: str = "all",
+        hints: Mapping[str, int] | None = None,
     ) -> Compiled: ...  # fmt: skip
 
     @overload
     def compile(
         self, arch: str, sizes: Mapping[str, int] | None = None, policy: str = "fast",
-        deterministic: bool = False, check: str = "all",
+        deterministic: bool = False, check: str = "all", hints: Mapping[str, int] | None = None,
     ) -> Compiled | CudaLevels: ...  # fmt: skip
 
     def compile(
         self, arch: str = "native", sizes: Mapping[str, int] | None = None, policy: str = "fast",
-        deterministic: bool = False, check: str = "all",
+        deterministic: bool = False, check: str = "all", hints: Mapping[str, int] | None = None,
     ) -> Compiled | CudaLevels:  # fmt: skip
-        """The compiled kernel; extents in `sizes` are fixed in it, the others are arguments of it.
+        """The compiled kernel; extents in `sizes` are fixed in it, the others are arguments of it,
+        and it is made to be fast where they are as in `hints`.
 
         `arch`: "native" or "cpu" for a kernel to call; "sm_80", "sm_90a", ... for one to read: its
         `source`, `tile` text and `report`. `policy`: "fast" or "strict". `deterministic` and
@@ -170,21 +184,32 @@ class Op:
         from tensorc import emulated
         from tensorc.compiler import compile_cpu
 
-        program, static = self.program, dict(sizes or {})
-        unknown = [name for name in static if name not in program.extent_of]
-        if unknown:
-            has = ", ".join(program.extent_of)
-            raise ValueError(f"sizes: {self.name} has no index {unknown[0]}; it has {has}")
-        for index, size in static.items():
-            static[index] = _extent(index, size)
+        program, static = self.program, self._extents("sizes", sizes or {})
+        expected = self._extents("hints", hints or {})
         options = {"policy": policy, "deterministic": deterministic, "check": check}
         for name, value in options.items():
             _known_option(name, value)
         checks = check != "data-off"
-        wanted = emulated.request(arch, static, {}, policy, deterministic, checks)
+        wanted = emulated.request(arch, static, {}, policy, deterministic, checks, expected)
         if arch in emulated.CPU:
             return compile_cpu(program, wanted)
         return emulated.levels(program, wanted)
+
+    def _known_indices(self, option: str, names: Collection[str]) -> tuple[str, ...]:
+        """The names, which are indices of the program."""
+        for name in names:
+            if name not in self.program.extent_of:
+                has = ", ".join(self.program.extent_of)
+                raise ValueError(f"{option}: {self.name} has no index {name}; it has {has}")
+        return tuple(names)
+
+    def _extents(self, option: str, given: object) -> dict[str, int]:
+        """Extents by the names of indices of the program."""
+        if not isinstance(given, Mapping):
+            raise ValueError(f"{option}={given!r}: write {option}={{'n': 4096}}")
+        found = cast("Mapping[str, object]", given)
+        self._known_indices(option, found)
+        return {index: _extent(option, index, size) for index, size in found.items()}
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._attribute = name
@@ -219,18 +244,32 @@ def _known_option(name: str, value: object) -> None:
         near = get_close_matches(name, OPTIONS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(most)} and {last}"
         raise TypeError(f"{name} is no option; {hint}")
-    values = {"policy": ("fast", "strict"), "check": ("all", "data-off")}.get(name)
+    values = {"policy": ("fast", "strict"), "check": ("all", "data-off"),
+              "verify": ("off", "cheap", "full")}.get(name)  # fmt: skip
     if values is not None and value not in values:
-        raise ValueError(f"{name}={value!r}: there are {' and '.join(values)}")
+        *most, last = values
+        raise ValueError(f"{name}={value!r}: there are {', '.join(most)} and {last}")
     if name in ("specialize", "deterministic") and not isinstance(value, bool):
         raise ValueError(f"{name}={value!r}: there are True and False")
+    if name == "threads" and (type(value) is not int or value < 1):
+        raise ValueError(f"threads={value!r} is not a number of at least 1")
 
 
-def _extent(index: str, size: object) -> int:
+def _names(given: object) -> tuple[str, ...]:
+    """Names of indices: "m n", or several strings."""
+    if isinstance(given, str):
+        return tuple(given.replace(",", " ").split())
+    found = tuple(cast("Collection[object]", given)) if isinstance(given, Collection) else (given,)
+    if not all(isinstance(name, str) for name in found):
+        raise ValueError(f"static={given!r}: write static=('m', 'n')")
+    return cast("tuple[str, ...]", found)
+
+
+def _extent(option: str, index: str, size: object) -> int:
     """An integer of Python or NumPy, at least 0."""
     number = -1 if isinstance(size, bool) or not isinstance(size, SupportsIndex) else index_of(size)
     if number < 0:
-        raise ValueError(f"sizes: {index} = {size!r} is not an integer of at least 0")
+        raise ValueError(f"{option}: {index} = {size!r} is not an integer of at least 0")
     return number
 
 

@@ -5,17 +5,20 @@ Compiling is `compiler`'s; where else a call may run is known to `devices`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tensorc.compiler import Request, compile_cpu, cpu_target
 from tensorc.ir.launch import Strides
-from tensorc.ir.tensor import Program
+from tensorc.ir.node import postorder
+from tensorc.ir.polynomial import Floor, symbols
+from tensorc.ir.tensor import Apply, Extent, Program, Tensor
 from tensorc.runtime.compiled import Call, Compiled, const_values
-from tensorc.runtime.kernels import Kernels
+from tensorc.runtime.kernels import Kernels, Sizes
 
 Array = npt.NDArray[Any]
 
@@ -32,6 +35,10 @@ class Prepared:
     specialize: bool = True
     deterministic: bool = False
     checks: bool = True
+    static: frozenset[str] = frozenset()
+    hints: Mapping[str, int] = field(default_factory=dict[str, int])
+    threads: int | None = None
+    verify: str = "cheap"
 
     def compiled(self) -> Compiled:
         """The CPU kernel for these sizes and layouts, compiled once in a process."""
@@ -46,6 +53,10 @@ def prepare(
     specialize: bool = True,
     deterministic: bool = False,
     check: str = "all",
+    static: Collection[str] = (),
+    hints: Mapping[str, int] | None = None,
+    threads: int | None = None,
+    verify: str = "cheap",
 ) -> Prepared:
     """Check arrays and sizes against the program.
 
@@ -54,7 +65,10 @@ def prepare(
     it, one kernel serves all sizes from the first call on. `deterministic`: an element of a float
     result depends on the elements it is made of and on no other extent or layout; implies
     `specialize=False`, and copies what is not row-major. `check="data-off"`: subscripts that hold
-    data are in range, the caller says. Raises ArgumentError with every fault.
+    data are in range, the caller says. `static`: extents fixed in the kernel at every size.
+    `hints`: sizes at which a kernel for several sizes should be fast (None: the first ones).
+    `threads`: how many may share a kernel (None: see `runtime.threads`). `verify`: see
+    `runtime.verdict`. Raises ArgumentError with every fault.
     """
     from tensorc.ir.sizes import bind, check_intermediates
     from tensorc.runtime.arrays import arguments, stride_class
@@ -68,8 +82,10 @@ def prepare(
     classes = {name: stride_class(array) for name, array in arrays.items()}
     strides = {name: item for name, item in classes.items() if item is not None}
     return Prepared(
-        program, arrays, extents, strides, policy, specialize, deterministic, check != "data-off"
-    )
+        program, arrays, extents, strides, policy, specialize, deterministic,
+        check != "data-off", frozenset(static), dict(hints or {}), threads,
+        verify,
+    )  # fmt: skip
 
 
 def _dense(array: Array) -> Array:
@@ -86,7 +102,7 @@ def run_prepared(
     `into`: arrays for the outputs, which fit.
     """
     if device == "cpu":
-        return call.compiled().run(call.arrays, call.extents, into)
+        return call.compiled().run(call.arrays, call.extents, into, call.threads)
     found = interpreted(call.program, call.arrays, call.extents)
     for name, target in (into or {}).items():
         target[...] = found[name]
@@ -96,21 +112,17 @@ def run_prepared(
 MOST_CALLS = 64  # kept for one operator
 
 
-def remember(
-    calls: dict[tuple[object, ...], Call], call: Prepared, operands: Sequence[object]
-) -> None:  # fmt: skip
-    """Keep the bound form of a CPU call under `bound.key(operands)`, if it depends on types,
-    shapes and strides alone and the arrays were taken as they are."""
-    from tensorc.runtime.bound import key
-
-    kept = key(operands)
-    same = all(a is b for a, b in zip(call.arrays.values(), operands, strict=False))
+def bound_call(call: Prepared, given: Mapping[str, object]) -> Call | None:
+    """The bound form of a CPU call for others with operands of the same types, shapes and strides;
+    None if it depends on more, or if an array had to be copied. `given`: as in `prepare`."""
     sized = any(item.const and not item.tensor.shape for item in call.program.parameters)
-    if kept is None or not same or sized or len(operands) != len(call.arrays):
-        return
-    if len(calls) >= MOST_CALLS:
-        calls.clear()
-    calls[kept] = call.compiled().bound(call.arrays, call.extents)
+    same = all(
+        array is given[name] or not isinstance(given[name], np.ndarray)
+        for name, array in call.arrays.items()
+    )
+    if sized or not same:
+        return None
+    return call.compiled().bound(call.arrays, call.extents, call.threads)
 
 
 def interpreted(
@@ -130,18 +142,48 @@ def interpreted(
 def _kernel(call: Prepared) -> Compiled:
     """The kernel for these sizes and layouts, compiled once in a process."""
     program, strides = call.program, call.strides
-    kernels: Kernels = vars(program).setdefault("_kernels", Kernels(program.name))
+    kernels = vars(program).get("_kernels")
+    if kernels is None:
+        made = Kernels(program.name, divisors(program))
+        kernels = vars(program).setdefault("_kernels", made)  # of two threads, one has its way
 
-    def compiled(static: Mapping[str, int]) -> Compiled:
-        return compile_cpu(program, _request(call, static))
+    def compiled(sizes: Sizes) -> Compiled:
+        return compile_cpu(program, _request(call, sizes))
 
-    layout = (tuple(sorted(strides.items())), call.policy, call.deterministic, call.checks)
-    specialize = call.specialize and not call.deterministic
-    return kernels.get(call.extents if specialize else {}, layout, compiled)
+    hints = tuple(sorted(call.hints.items()))
+    layout = (tuple(sorted(strides.items())), call.policy, call.deterministic, call.checks, hints)
+    if call.deterministic:
+        return kernels.get(call.extents, layout, compiled, specialize=False)
+    return kernels.get(
+        call.extents, layout, compiled, call.static, call.hints, call.specialize
+    )  # fmt: skip
 
 
-def _request(call: Prepared, static: Mapping[str, int]) -> Request:
+def divisors(program: Program) -> set[str]:
+    """The indices by whose extents sizes, positions or subscripts are divided."""
+    sizes = [size for tensor in _tensors(program) for size in tensor.shape]
+    sizes += [size for _, size in program.extents]
+    nodes = list(postorder([*sizes, *(item.body for item in program.equations)]))
+    found: set[str] = set()
+    for node in nodes:
+        match node:
+            case Floor(_, denominator):
+                found |= {item.name for item in symbols(denominator) if item.kind == "extent"}
+            case Apply(function, (_, divisor)) if function.name in ("floordiv", "mod"):
+                found |= {item.index for item in postorder([divisor]) if isinstance(item, Extent)}
+            case _:
+                pass
+    return found
+
+
+def _tensors(program: Program) -> Iterator[Tensor]:
+    declared = (*program.parameters, *program.outputs, *program.equations)
+    yield from (item.tensor for item in declared)
+
+
+def _request(call: Prepared, sizes: Sizes) -> Request:
+    hints = dict[str, int]() if call.deterministic else sizes.hints
     return Request(
-        cpu_target(), static, call.strides, call.policy,
-        deterministic=call.deterministic, checks=call.checks,
+        cpu_target(), sizes.static, call.strides, call.policy, multiples=sizes.multiples,
+        hints=hints, deterministic=call.deterministic, checks=call.checks, verify=call.verify,
     )  # fmt: skip

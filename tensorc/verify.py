@@ -8,24 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tensorc.errors import BrokenInvariant, Unavailable
 from tensorc.ir.accept import Outcome, Verdict
 from tensorc.ir.tensor import Program
 from tensorc.prepare import Prepared
+from tensorc.runtime.verdict import Verified
 
 Array = npt.NDArray[Any]
 
 
-def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
+def judge(
+    prepared: Prepared, outputs: Mapping[str, Array], form: Program | None = None
+) -> dict[str, Verdict]:
     """A verdict for every output of a run that was prepared by `prepare.prepare`.
 
     Rewriting moves rounding points, so the bound is the larger of those of the program as written
-    and as rewritten at these sizes. Where the meaning of the source is not finite, a rewritten
-    form may be (`tanh` of another infinity), and then says what is right.
+    and as rewritten: `form`, what the kernel was made of, or else what is made at these sizes.
+    Where the meaning of the source is not finite, a rewritten form may be (`tanh` of another
+    infinity), and then says what is right.
     """
     from tensorc.ir.accept import accept
     from tensorc.ir.bound_tensor import bound_tensor
@@ -35,7 +41,7 @@ def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict
     want = interpret(program, arrays, extents, extended=True)
     twin = interpret(program, arrays, extents, rounded=True)
     limits = {name: item.error for name, item in bound_tensor(program, arrays, extents).items()}
-    form = _rewritten(prepared)
+    form = _rewritten(prepared, form)
     if form is not None:
         sizes = _sizes(form, extents)
         other = interpret(form, arrays, sizes, extended=True)
@@ -52,16 +58,67 @@ def judge(prepared: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict
     }  # fmt: skip
 
 
-def _rewritten(prepared: Prepared) -> Program | None:
-    """What the algebra makes of the program at these sizes, if that is another one with the same
-    outputs (those of complex numbers become pairs)."""
+MOST = 1 << 27  # operations of a call that the interpreter is asked to repeat
+
+
+def verify_call(call: Prepared, outputs: Mapping[str, Array]) -> None:
+    """Compare the first results of a kernel with the interpreter's, and keep the verdict with it.
+
+    Raises BrokenInvariant if they differ, with the folder where program and arrays were left, and
+    Unavailable if that cannot be decided.
+    """
+    kernel = call.compiled()
+    known = kernel.verdict
+    if not (known.level == "full" and known.outcome is Outcome.PASS):
+        found = _verified(call, outputs)
+        if found.outcome is Outcome.FAIL:
+            raise BrokenInvariant(
+                f"{kernel!r} computes something else than the program: {found.reason}\n"
+                f"Program and arrays lie in {_kept(call)}; this is a bug in tensorc, please report "
+                "them. verify='off' calls the kernel all the same."
+            )
+        kernel.levels.judged(found)
+        known = found
+    if known.outcome is Outcome.UNDECIDED:
+        raise Unavailable(
+            f"{kernel!r} cannot be verified in full: {known.reason}; verify='cheap' calls it"
+        )
+
+
+def _verified(call: Prepared, outputs: Mapping[str, Array]) -> Verified:
+    kernel = call.compiled()
+    count = kernel.operations(call.extents)
+    if count > MOST:
+        reason = f"a call does {count:,} operations; the interpreter repeats at most {MOST:,}"
+        return Verified("full", Outcome.UNDECIDED, reason)
+    verdicts = judge(call, outputs, kernel.levels.form)
+    outcome = worst(verdicts)
+    named = [f"{n}: {v}" for n, v in verdicts.items() if v.outcome is outcome]
+    return Verified("full", outcome, "; ".join(named))
+
+
+def _kept(call: Prepared) -> Path:
+    """A new folder with the program and the operands."""
+    import tempfile
+
+    from tensorc.ir.print_tensor import show_program
+
+    folder = Path(tempfile.mkdtemp(prefix="tensorc-"))
+    (folder / "program.tc").write_text(show_program(call.program), encoding="utf-8")
+    for name, array in call.arrays.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    return folder
+
+
+def _rewritten(prepared: Prepared, form: Program | None) -> Program | None:
+    """What the algebra makes of the program (`form`, or what it makes at these sizes), if that is
+    another one with the same outputs (those of complex numbers become pairs)."""
     from tensorc.compiler import Request, cpu_target, lowered_form
 
     program = prepared.program
     request = Request(cpu_target(), prepared.extents, policy=prepared.policy)
-    plain, form = (
-        lowered_form(program, replace(request, rewrite=asked)) for asked in (False, request.rewrite)
-    )
+    plain = lowered_form(program, replace(request, rewrite=False))
+    form = form or lowered_form(program, request)
     same = form.equations == plain.equations or form.outputs != program.outputs
     return None if same else form
 

@@ -46,12 +46,16 @@ class Changed:
 
 
 def rewrite_in_parts(
-    program: Program, extents: Mapping[str, int], worth: float = 1.0, run: Run = here
+    program: Program,
+    extents: Mapping[str, int],
+    worth: float = 1.0,
+    run: Run = here,
+    hints: Mapping[str, int] | None = None,
 ) -> Changed:
     """`saturate.rewrite` with the rules of `fast`, part by part where a program is long."""
 
     def rewritten(part: Program) -> Program:
-        return rewrite(part, extents, worth=worth, run=run).program
+        return rewrite(part, extents, worth=worth, run=run, hints=hints).program
 
     found = in_parts(program)
     if not found:

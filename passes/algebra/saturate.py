@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Symbol, evaluate
-from tensorc.ir.tensor import Apply, Program, Read, Reduce
+from tensorc.ir.tensor import Program
 from tensorc.passes.algebra.decode import Lost, decode
 from tensorc.passes.algebra.egraph import EngineFailed, Graph, Limits
 from tensorc.passes.algebra.encode import encode
@@ -23,6 +23,7 @@ from tensorc.passes.algebra.extract import Extracted
 from tensorc.passes.algebra.renaming import Unsuitable
 from tensorc.passes.algebra.rule import Rule, text_of
 from tensorc.passes.algebra.terms import Call, Fold, Gather, Mul, Term
+from tensorc.passes.algebra.worth import worth_encoding
 from tensorc.passes.jobs import Run, here, saturated
 
 MOST_NODES = 600  # terms of a program that is rewritten as a whole
@@ -47,20 +48,21 @@ def rewrite(
     limits: Limits | None = None,
     worth: float = 1.0,
     run: Run = here,
+    hints: Mapping[str, int] | None = None,
 ) -> Rewritten:
     """The cheapest form of a canonical program that `rules` (by default those of `fast`, where one
     might apply) reach.
 
-    `extents`: the extents and `const` integers of this compile, by name; forms are compared at
-    these sizes and are right at all others where no extent is 0. `worth`: the result has to cost
-    less than this part of the source as written, else the source stays. `run` does the solvers'
-    work, here or in another process; what it raises passes through.
+    `extents`: the extents and `const` integers of this compile, by name; `hints`: sizes of others,
+    which decide nothing but what is cheaper. Forms are right at all sizes where no extent is 0.
+    `worth`: the result has to cost less than this part of the source as written, else the source
+    stays. `run` does the solvers' work, here or in another process; what it raises passes through.
     """
     if rules is None and not worth_encoding(program):
         return Rewritten(program)
     try:
         encoded = encode(program, extents)
-        sizes = sizes_of(encoded, extents)
+        sizes = sizes_of(encoded, {**(hints or {}), **extents})
     except (Unsuitable, KeyError) as reason:
         return Rewritten(program, f"not rewritten: {reason}")
     if 0 in sizes.values():
@@ -104,30 +106,6 @@ def _rewritten(
     except Lost as reason:
         return Rewritten(program, f"not rewritten: {reason}", encoded, graph, found)
     return Rewritten(made, graph.note, encoded, graph, found, graph.fired)
-
-
-def worth_encoding(program: Program) -> bool:
-    """Whether a rule might apply: two reductions, an exponential beside one, three factors in a
-    sum, or a row that data picks in one. A cheap look at the nodes."""
-    reduces = rich = powers = 0
-    for item in postorder(equation.body for equation in program.equations):
-        match item:
-            case Reduce():
-                reduces += 1
-            case Apply(function, args):
-                powers += function.name in EXPONENTIALS
-                rich += function.name == "mul" and (
-                    len(args) > 2
-                    or any(isinstance(a, Apply) and a.function.name in _PRODUCT for a in args)
-                )
-            case Read(_, subscripts):
-                rich += any(isinstance(n, Read) for n in postorder(subscripts))
-            case _:
-                pass
-    return reduces > 1 or bool(reduces and (rich or powers))
-
-
-_PRODUCT = ("mul", "div", "add", "sub", "neg")
 
 
 def promising(roots: Sequence[Term]) -> bool:

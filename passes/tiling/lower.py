@@ -125,6 +125,7 @@ class _Lowering:
     ) -> None:  # fmt: skip
         self.changed, self.widths, self.static = changed, widths, static
         self.ordered = ordered
+        self.row: str | None = None  # the index whose blocks are rows that share what they read
         self.plain, self.threads = Use(machine.plain), machine.plain == "simt"
         self.lanes, self.units, self.extents = widths.lanes, units, program.extent_of
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
@@ -140,6 +141,7 @@ class _Lowering:
         lane = lanes_of(equation.indices, inner, body, element, self.units)
         rows = rows_of(equation.indices, lane, body) if self.widths.rows > 1 else None
         blocks = self.blocks(lane, rows, body)
+        self.row = rows if rows in blocks else None
         square = None if self.threads else turned(equation.indices, body, element, self.units)
         if square is not None:
             blocks = {index: self.fitting(index, SQUARE) for index in square}
@@ -260,8 +262,8 @@ class _Lowering:
     def reduction(self, item: Reduce, where: Expr | None, free: frozenset[str]) -> Value:
         """Emit the loops of a reduction in the innermost open scope."""
         outer = [s for s in self.scopes if s.index in free and s.lanes > 1]
-        rows = [s.index for s in outer if s.index and not _in_lanes(s.lanes)]
-        along = [s.index for s in outer if s.index and _in_lanes(s.lanes)]
+        rows = [s.index for s in outer if s.index and s.index == self.row]
+        along = [s.index for s in outer if s.index and s.index != self.row]
         lane = None if along or self.in_order(item) else reduction_lanes(item, self.units)
         order = [i for i in item.indices if i != lane] + ([lane] if lane else [])
         axes = (*rows, *along, *_optional(lane))
@@ -297,10 +299,24 @@ class _Lowering:
             self.map(next_tile, _value(inner))
         else:
             element = self.element(item, where, lane, tile.dtype)
-            combined = Apply(FUNCTIONS[COMBINE[item.reducer]], (_value(tile), element))
-            self.map(next_tile, combined)
+            self.map(next_tile, self.combined(item, _value(tile), element))
         scope = self.scopes.pop()
         self.emit(whole_loop(index, block, (Carry(tile, start),), scope.statements))
+
+    def combined(self, item: Reduce, carry: Value, element: Expr) -> Expr:
+        """The carried value with one more element. A sum takes two products one after the other,
+        `(sum + p) - q` for `sum + (p - q)`: each is then one multiply-add, as in the parts of a
+        complex product."""
+        if item.reducer is SUM and not self.ordered and value_type(element) is carry.dtype:
+            match element:
+                case Apply(function, (Apply(first) as p, Apply(second) as q)) if (
+                    function.name in ("add", "sub") and carry.dtype.floating
+                    and first.name == second.name == "mul"
+                ):  # fmt: skip
+                    return Apply(function, (call("add", carry, p), q))
+                case _:
+                    pass
+        return Apply(FUNCTIONS[COMBINE[item.reducer]], (carry, element))
 
     def element(self, item: Reduce, where: Expr | None, lane: str | None, dtype: DType) -> Expr:
         """The reduction's operand, the identity where it is not selected or past the edge."""
@@ -320,7 +336,7 @@ class _Lowering:
 
     def inner_lanes(self, index: str | None) -> int:
         """The block of a reduction's own lanes: wide where rows share what they read."""
-        shared = any(not _in_lanes(scope.lanes) for scope in self.scopes)
+        shared = any(scope.index == self.row for scope in self.scopes if scope.index)
         lanes = self.lanes * (self.widths.vectors if shared else 1)
         return self.fitting(index, lanes) if index is not None else 1
 
@@ -340,11 +356,6 @@ class _Lowering:
 
     def emit(self, statement: Statement) -> None:
         self.scopes[-1].statements.append(statement)
-
-
-def _in_lanes(block: int) -> bool:
-    """A block that is a power of two runs along vector lanes; another is a number of rows."""
-    return block & (block - 1) == 0
 
 
 def _widest(body: Expr) -> int:

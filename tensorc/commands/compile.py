@@ -16,6 +16,7 @@ from tensorc.commands.options import (
     sizes,
     static,
     with_file,
+    with_hints,
     with_json,
     with_numerics,
     with_sizes,
@@ -37,6 +38,7 @@ _NOT_MEASURED = ("tensor", "header", *PIPELINES)
 @click.command("compile")
 @with_file
 @with_sizes
+@with_hints
 @click.option("--arch", default="native", show_default=True, help="native, cpu, sm_80, sm_90a, ...")
 @click.option("--emit", type=click.Choice(LEVELS), default="obj", show_default=True)
 @with_numerics
@@ -47,14 +49,15 @@ _NOT_MEASURED = ("tensor", "header", *PIPELINES)
 @click.option("--measure", is_flag=True, help="Choose the tile by time on this CPU.")
 @with_json
 def command(
-    file: str, name: str | None, size: tuple[str, ...], arch: str, emit: str, policy: str,
-    deterministic: bool, machine: str | None, prove: bool, output: str, force: bool,
+    file: str, name: str | None, size: tuple[str, ...], hint: tuple[str, ...], arch: str, emit: str,
+    policy: str, deterministic: bool, machine: str | None, prove: bool, output: str, force: bool,
     measure: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Compile an operator of FILE and write it at one level.
 
-    Extents given with --size are fixed in the kernel; the others are arguments of it. FILE may be a
-    level-2 text (.tile) or a loop problem (.json) where a schedule or level 3 is asked for.
+    Extents given with --size are fixed in the kernel; the others are arguments of it, and --hint
+    says which sizes to expect. FILE may be a level-2 text (.tile) or a loop problem (.json) where a
+    schedule or level 3 is asked for.
     """
     from tensorc import emulated
     from tensorc.observe import show
@@ -76,7 +79,11 @@ def command(
     if emit == "header":
         given = sizes(size)
         return _ahead(program, arch, given, policy, deterministic, output, force, as_json)
-    wanted = emulated.request(arch, static(program, sizes(size)), {}, policy, deterministic)
+    fixed, expected = sizes(size), sizes(hint, "--hint")
+    wanted = emulated.request(
+        arch, static(program, fixed), {}, policy, deterministic,
+        hints=static(program, expected, "--hint"),
+    )  # fmt: skip
     if arch in emulated.CPU:
         if emit in ("cuda", "ptx", "cubin"):
             raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")

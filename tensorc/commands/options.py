@@ -63,14 +63,15 @@ def sizes(values: Sequence[str], option: str = "--size") -> dict[str, int]:
     return found
 
 
-def static(program: Program, given: dict[str, int]) -> dict[str, int]:
-    """The extents that --size fixes in a kernel; UsageError for another name or a negative one."""
+def static(program: Program, given: dict[str, int], option: str = "--size") -> dict[str, int]:
+    """The extents that --size fixes in a kernel (or that --hint expects); UsageError for another
+    name or a negative one."""
     unknown = sorted(set(given) - set(program.extent_of))
     if unknown:
-        raise click.UsageError(f"--size {unknown[0]}: {program.name} has no index of that name")
+        raise click.UsageError(f"{option} {unknown[0]}: {program.name} has no index of that name")
     for name, value in given.items():
         if value < 0:
-            raise click.UsageError(f"--size {name}={value}: an extent is at least 0")
+            raise click.UsageError(f"{option} {name}={value}: an extent is at least 0")
     return given
 
 
@@ -133,6 +134,14 @@ def with_sizes(function: F) -> F:
     return click.option(
         "--size", "size", multiple=True, metavar="NAME=N", help="Extent of an index; repeatable."
     )(function)
+
+
+def with_hints(function: F) -> F:
+    """--hint NAME=N, repeatable."""
+    return click.option(
+        "--hint", "hint", multiple=True, metavar="NAME=N",
+        help="Size at which the kernel should be fast, not fixed in it; repeatable.",
+    )(function)  # fmt: skip
 
 
 def with_numerics(function: F) -> F:

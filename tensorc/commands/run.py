@@ -46,13 +46,20 @@ MANIFEST = "tensorc-run.json"
 @click.option("--arch", default="sm_90a", show_default=True, help="What the emulator is.")
 @with_numerics
 @click.option("--check", "checked", is_flag=True, help="Compare with the interpreter.")
+@click.option(
+    "--verify",
+    type=click.Choice(["off", "cheap", "full"]),
+    default="cheap",
+    show_default=True,
+    help="full: --check, and what cannot be decided fails too.",
+)
 @click.option("-o", "folder", help="Folder for the outputs, one .npy each.")
 @click.option("--force", is_flag=True, help="Overwrite files that tensorc did not make.")
 @with_json
 def command(
     file: str, name: str | None, size: tuple[str, ...], inputs: tuple[str, ...],
     use_random: bool, seed: int, device: str, arch: str, policy: str,
-    deterministic: bool, checked: bool,
+    deterministic: bool, checked: bool, verify: str,
     folder: str | None, force: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run an operator of FILE on .npy files (--in) or random data (--random)."""
@@ -64,15 +71,26 @@ def command(
     arrays = {key: _load(path) for key, path in pairs(inputs, "--in").items()}
     if use_random:
         arrays = {**drawn(program, arrays, given, seed), **arrays}
+    _check_threads()
     start = time.perf_counter()
-    call = prepare(program, arrays, given, policy, deterministic=deterministic)
+    call = prepare(program, arrays, given, policy, deterministic=deterministic, verify=verify)
     outputs = run(call, device, arch)
     seconds = time.perf_counter() - start
     if folder is not None:
         _save(Path(folder), outputs, force)
-    verdicts = judge(call, outputs) if checked else {}
+    verdicts = judge(call, outputs) if checked or verify == "full" else {}
     _print(program, outputs, seconds, verdicts, as_json)
-    return _code(verdicts)
+    return _code(verdicts, verify == "full")
+
+
+def _check_threads() -> None:
+    """UsageError: the environment gives no number of threads."""
+    from tensorc.runtime.threads import available
+
+    try:
+        available()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def judge(call: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
@@ -82,11 +100,13 @@ def judge(call: Prepared, outputs: Mapping[str, Array]) -> dict[str, Verdict]:
     return compare(call, outputs)
 
 
-def _code(verdicts: Mapping[str, Verdict]) -> int:
-    """3 where an output is wrong; what could not be decided is said, and is no failure."""
+def _code(verdicts: Mapping[str, Verdict], full: bool) -> int:
+    """3 where an output is wrong; what could not be decided is said, and a failure only if all
+    was to be decided."""
     from tensorc.verify import Outcome, worst
 
-    return 3 if worst(verdicts) is Outcome.FAIL else 0
+    failures = (Outcome.FAIL, Outcome.UNDECIDED) if full else (Outcome.FAIL,)
+    return 3 if worst(verdicts) in failures else 0
 
 
 def _load(path: str) -> Array:

@@ -19,6 +19,8 @@ def passes(subject: Subject) -> Section:
     for step in subject.steps:
         changed = changes(step)
         lines.append(f"{step.name}: {_summary(step)}")
+        if step.undecided:
+            lines.append(f"  not verified: {step.undecided}")
         shown = changed[:MOST_LINES]
         lines += [f"  {line}" for line in shown]
         if len(changed) > len(shown):

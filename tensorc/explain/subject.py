@@ -15,7 +15,8 @@ from tensorc.observe import State
 @dataclass(frozen=True)
 class Step:
     """One pass of the pipeline: the IR before it and after it, the same object if it had nothing
-    to do. `killed`: why its solver was stopped, or "".
+    to do. `killed`: why its solver was stopped; `undecided`: why what it made could not be compared
+    with the program before; or "".
     """
 
     name: str
@@ -23,6 +24,7 @@ class Step:
     before: State
     after: State
     killed: str = ""
+    undecided: str = ""
 
 
 @dataclass(frozen=True)

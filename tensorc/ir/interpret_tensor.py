@@ -128,6 +128,11 @@ def hold(machine: Evaluator, array: Array, dtype: DType) -> Array:
     return machine.widened(array, dtype)
 
 
+def table_values(table: Table) -> Array:
+    """A constant table as an array of its storage type."""
+    return _table(Evaluator({}, {}, rounded=True), table)
+
+
 def _table(machine: Evaluator, table: Table) -> Array:
     shape = [int(size.constant or 0) for size in table.tensor.shape]
     dtype, nowhere = table.tensor.dtype, Scope({}, {}, 0)

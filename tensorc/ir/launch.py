@@ -14,7 +14,8 @@ NO_MEMORY = -1  # in the error word: a kernel had no memory for its tiles
 @dataclass(frozen=True)
 class Slot:
     """One 64-bit argument: "pointer" of `name`, "extent" of index `name`, "size" or "stride" of
-    tensor `name` along `axis`, or "error" (the word that failed checks write)."""
+    tensor `name` along `axis`, "begin" or "end" of the blocks of loop `name` that are run, or
+    "error" (the word that failed checks write)."""
 
     kind: str
     name: str
@@ -24,21 +25,28 @@ class Slot:
 @dataclass(frozen=True)
 class Entry:
     """One kernel: its symbol `void(ptr slots, i64 begin, i64 end)`, its slots in order, and its
-    grid as (index, block), of which the flattened range [begin, end) is run."""
+    grid as (index, block), of which the flattened range [begin, end) is run. `loops`: likewise the
+    loops that hold everything else, of which slots give the blocks."""
 
     symbol: str
     slots: tuple[Slot, ...]
     grid: tuple[tuple[str, int], ...]
+    loops: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
 class Launch:
     """What a call needs beside the code: kernels in order, the intermediate arrays between them,
-    and the extents of all indices, those that passes have added included."""
+    and the extents of all indices, those that passes have added included.
+
+    `weights`: by symbol, about how many operations of one lane a kernel does; one that is missing
+    has blocks that have to run in order.
+    """
 
     entries: tuple[Entry, ...]
     workspaces: tuple[Tensor, ...]
     extents: tuple[tuple[str, Polynomial], ...]
+    weights: tuple[tuple[str, Polynomial], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from tensorc.ir.node import postorder
-from tensorc.ir.polynomial import Opaque, Polynomial
+from tensorc.ir.polynomial import Opaque, Polynomial, extent, polynomial
 from tensorc.ir.tensor import Expr, Position, Read, Seen, Value
 from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile
 
@@ -17,6 +17,20 @@ def statements(body: Iterable[Statement]) -> Iterator[Statement]:
         yield item
         if isinstance(item, Loop | Each):
             yield from statements(item.body)
+
+
+def shared_loops(kernel: Kernel) -> Iterator[tuple[str, int]]:
+    """The loops (index, block) that hold everything in the kernel, outermost first, and carry
+    nothing: their blocks do not know of each other."""
+    body = kernel.body
+    while len(body) == 1:
+        (only,) = body
+        if not isinstance(only, Loop) or only.carries or only.down:
+            return
+        if only.lower != polynomial(0) or only.upper != extent(only.index):
+            return
+        yield only.index, only.block
+        body = only.body
 
 
 def expressions(item: Statement) -> tuple[Expr, ...]:

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.errors import ArgumentError
-from tensorc.ir.dtypes import BOOL, DType
+from tensorc.ir.dtypes import BOOL, DType, integer_range
 from tensorc.ir.launch import Strides
 from tensorc.ir.rounding import numpy_dtype
 from tensorc.ir.source import Diagnostic
 from tensorc.ir.tensor import Declaration, Program
+from tensorc.runtime.advice import wrong_rank, wrong_type
 from tensorc.runtime.dlpack import Unusable
 from tensorc.runtime.interop import taken
 
@@ -39,7 +40,7 @@ def arguments(program: Program, given: Mapping[str, object]) -> dict[str, Array]
         except Unusable as found:
             faults.append(unusable(found, name, parameter))
             continue
-        fault = _check(parameter, array)
+        fault = _check(parameter, array, given[name])
         faults.extend(fault)
         if not fault:
             dtype = numpy_dtype(parameter.tensor.dtype)
@@ -56,13 +57,43 @@ def arguments(program: Program, given: Mapping[str, object]) -> dict[str, Array]
 def _as_array(value: object, dtype: DType) -> Array:
     """A Python or NumPy scalar takes the parameter's type; anything else must be an array."""
     value = taken(value)
-    if isinstance(value, np.ndarray):
-        return cast(Array, value)
-    if isinstance(value, complex) and not dtype.complex:
+    return cast(Array, value) if isinstance(value, np.ndarray) else scalar(value, dtype)
+
+
+def scalar(value: object, dtype: DType) -> Array:
+    """A 0-d array of a Python scalar, which takes the parameter's type if that can hold it, or of a
+    NumPy scalar. Anything that NumPy makes an array of is that array."""
+    if not isinstance(value, bool | int | float | complex):
         return np.asarray(value)
-    if isinstance(value, bool | int | float | complex):
+    if not _fits(value, dtype):
+        return np.asarray(value, None if abs(value) < 1 << 63 else object)
+    with np.errstate(over="ignore"):
         return np.asarray(value).astype(numpy_dtype(dtype))
-    return np.asarray(value)
+
+
+def _fits(value: complex, dtype: DType) -> bool:
+    """Whether a Python scalar is a value of a type: bool of any, integers of their range, floats
+    with rounding, but none that would turn infinite."""
+    if isinstance(value, bool):
+        return True
+    if isinstance(value, int) and dtype.integral:
+        low, high = integer_range(dtype)
+        return dtype is not BOOL and low <= value <= high
+    if dtype.complex or (dtype.floating and not isinstance(value, complex)):
+        return _stays_finite(value, dtype)
+    return False
+
+
+def _stays_finite(value: complex, dtype: DType) -> bool:
+    try:
+        number = complex(value)
+    except OverflowError:
+        return False
+    if not np.isfinite(number):
+        return True
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.asarray(number if dtype.complex else number.real)
+                                .astype(numpy_dtype(dtype)).astype(complex)))  # fmt: skip
 
 
 def unusable(found: Unusable, name: str, parameter: Declaration) -> Diagnostic:
@@ -72,14 +103,14 @@ def unusable(found: Unusable, name: str, parameter: Declaration) -> Diagnostic:
     return filled(found.code, parameter.span, {"array": name, **found.fields})
 
 
-def _check(parameter: Declaration, array: Array) -> list[Diagnostic]:
+def _check(parameter: Declaration, array: Array, given: object) -> list[Diagnostic]:
     tensor = parameter.tensor
     if not _holds(array.dtype, tensor.dtype):
-        hint = f"convert it: {tensor.name}.astype(...)"
-        return [_fault("E211", parameter, str(array.dtype), hint)]
+        advice = wrong_type(tensor.name, given, array.dtype, tensor.dtype)
+        return [_fault("E211", parameter, *advice)]
     if array.ndim != len(tensor.shape):
-        found = f"shape {array.shape}"
-        return [_fault("E204", parameter, found, f"give {len(tensor.shape)} dimensions")]
+        advice = wrong_rank(tensor.name, array.shape, len(tensor.shape))
+        return [_fault("E204", parameter, *advice)]
     return []
 
 
@@ -123,8 +154,8 @@ def stride_class(array: Array) -> Strides | None:
 
 
 def unit_axis(strides: Strides) -> int | None:
-    """The axis along which elements are neighbours, if one is known."""
-    return next((axis for axis, stride in enumerate(strides) if stride == 1), None)
+    """The axis along which elements are neighbours, or every other one, if one is known."""
+    return next((axis for axis, stride in enumerate(strides) if stride in (1, 2)), None)
 
 
 def empty(shape: tuple[int, ...], dtype: DType) -> Array:

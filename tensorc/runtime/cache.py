@@ -178,8 +178,25 @@ def parse(data: bytes) -> tuple[dict[str, Any], Stored]:
 
 
 def _trusted(folder: Path) -> None:
-    """Refuse a directory that is a link, somebody else's, or writable by others."""
+    """Refuse a directory that is a link, somebody else's, or writable by others; or that somebody
+    else could put another one in the place of."""
     _ours(os.lstat(folder), folder, stat.S_ISDIR, "directory")
+    if os.name == "posix":
+        for parent in (*folder.parents, *Path(os.path.realpath(folder)).parents):
+            _guarded(os.lstat(parent), parent)
+
+
+def _guarded(found: os.stat_result, path: Path) -> None:
+    """Refuse a directory above the cache, or a link on the way, that belongs to neither the user
+    nor the system, or in which anybody may rename what is not theirs."""
+    known = (0, os.geteuid(), os.lstat("/").st_uid)  # in a container the system may be anybody
+    if found.st_uid not in known:
+        raise _Refused(
+            f"{path} belongs to user {found.st_uid}, not to {os.geteuid()} or the system"
+        )
+    mode = 0 if stat.S_ISLNK(found.st_mode) else found.st_mode
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise _Refused(f"{path} can be written by anybody (mode {stat.S_IMODE(mode):o})")
 
 
 def _ours(found: os.stat_result, path: Path, right: Callable[[int], bool], kind: str) -> None:

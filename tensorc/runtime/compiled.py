@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant
@@ -22,6 +23,7 @@ from tensorc.runtime.results import is_direct
 
 if TYPE_CHECKING:
     from tensorc.ir.tile import TileProgram
+    from tensorc.runtime.verdict import Verified
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +32,15 @@ class Call(Protocol):
     """A kernel bound to the types, shapes and strides of its operands; `into` are dense arrays
     for the outputs. Raises OutOfRange."""
 
-    def __call__(self, operands: Sequence[Array], into: Sequence[Array] = ()) -> list[Array]: ...
+    def __call__(self, operands: Sequence[Any], into: Sequence[Array] = ()) -> list[Array]:
+        """The outputs: fresh arrays, or those of `into`."""
+        ...
+
+    def at(
+        self, starts: list[int], ends: list[int], operands: Sequence[Any], into: Sequence[Array]
+    ) -> list[Array]:
+        """The same where the addresses of operands (`starts`) and of `into` (`ends`) are known."""
+        ...
 
 
 class Levels(Protocol):
@@ -47,8 +57,18 @@ class Levels(Protocol):
         ...
 
     @property
+    def form(self) -> Program:
+        """The level-1 program that was lowered, as passes made it."""
+        ...
+
+    @property
     def static(self) -> Mapping[str, int]:
         """The extents fixed in the kernel."""
+        ...
+
+    @property
+    def general(self) -> Compiled | None:
+        """The kernel for calls where an extent is 0, if this one is not for them."""
         ...
 
     @property
@@ -64,6 +84,15 @@ class Levels(Protocol):
     @property
     def report(self) -> object:
         """Why the kernel is as it is; `str()` prints it."""
+        ...
+
+    @property
+    def verdict(self) -> Verified:
+        """What is known of the kernel's rightness."""
+        ...
+
+    def judged(self, found: Verified) -> None:
+        """Keep what a call has shown of the kernel."""
         ...
 
 
@@ -106,10 +135,23 @@ class Compiled:
         """Passes, kernels, costs, numerics and hints; made by compiling once more."""
         return self.levels.report
 
+    @property
+    def verdict(self) -> Verified:
+        """What is known of its rightness: PASS or UNDECIDED, how far it was looked at, and why."""
+        return self.levels.verdict
+
     def __repr__(self) -> str:
         static = self.levels.static
         sizes = [f"{n}={static[n]}" if n in static else n for n in self.program.extent_of]
         return f"<kernel {self.program.name}[{', '.join(sizes)}] for {self.levels.target}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is, and the program, escaped."""
+        from html import escape
+
+        from tensorc.ir.print_tensor import show_program
+
+        return f"<pre>{escape(repr(self))}\n\n{escape(show_program(self.program))}</pre>"
 
     def __call__(self, *operands: object, **named: object) -> Any:
         """The outputs for these arrays, in their library: one, or a tuple of several, hence Any.
@@ -144,33 +186,44 @@ class Compiled:
         added = {n: evaluate(size, known) for n, size in self.launch.extents if n not in extents}
         return {**extents, **added}
 
+    def operations(self, extents: Mapping[str, int]) -> int:
+        """About how many operations of one lane a call does."""
+        known = {Symbol(name, "extent"): n for name, n in self.every_extent(extents).items()}
+        return sum(evaluate(weight, known) for _, weight in self.launch.weights)
+
     def run(
         self, arrays: Mapping[str, Array], extents: Mapping[str, int],
-        into: Mapping[str, Array] | None = None,
+        into: Mapping[str, Array] | None = None, threads: int | None = None,
     ) -> dict[str, Array]:  # fmt: skip
         """Run on arrays that fit; the outputs by name, fresh or those of `into`, which fit too.
 
-        Raises OutOfRange if data that was used as a subscript left its tensor; the arrays of `into`
-        are then as before.
+        `threads`: how many may share a kernel (None: see `threads.available`). Raises OutOfRange if
+        data that was used as a subscript left its tensor; the arrays of `into` are then as before.
         """
         names = [item.tensor.name for item in self.program.outputs]
         given = [into[name] for name in names] if into else []
         direct = bool(given) and not self.program.checks and all(map(is_direct, given))
-        call = self.bound(arrays, extents)
+        call = self.bound(arrays, extents, threads)
         outputs = call(list(arrays.values()), given if direct else ())
         if into and not direct:
             for target, array in zip(given, outputs, strict=True):
                 target[...] = array
         return dict(zip(names, given or outputs, strict=True))
 
-    def bound(self, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> Call:
+    def bound(
+        self, arrays: Mapping[str, Array], extents: Mapping[str, int], threads: int | None = None
+    ) -> Call:
         """A call for operands of these types, shapes and strides, in the order of `arrays`.
 
         `Op` keeps it for later calls; it raises OutOfRange as `run` does.
         """
         from tensorc.ir.rounding import numpy_dtype
         from tensorc.runtime.bound import Bound, Result
+        from tensorc.runtime.interop import known_arrays
+        from tensorc.runtime.threads import available
 
+        if 0 in extents.values() and (general := self.levels.general) is not None:
+            return general.bound(arrays, extents, threads)
         known = {Symbol(name, "extent"): size for name, size in extents.items()}
         known.update(_parameters(self.program, arrays))
 
@@ -182,17 +235,19 @@ class Compiled:
         tables = table_arrays(self.program)
         every = self.every_extent(extents)
         parts = part_names(self.program)
-        bound = Bound(self.kernel, arrays, outputs, workspaces, tables, every, parts)
+        sizes = {Symbol(name, "extent"): size for name, size in every.items()}
+        weights = {symbol: evaluate(weight, sizes) for symbol, weight in self.launch.weights}
+        most = available() if threads is None else threads
         names = list(arrays)
 
-        def call(operands: Sequence[Array], into: Sequence[Array] = ()) -> list[Array]:
-            results, failed = bound(operands, into)
-            if failed:
-                named = dict(zip(names, operands, strict=True))
-                report(self.program, failed, named, extents)
-            return results
+        def failed(number: int, operands: Sequence[Any]) -> None:
+            found = cast("list[Array]", known_arrays(operands))
+            named = dict(zip(names, found, strict=True))
+            report(self.program, number, named, extents)
 
-        return call
+        return Bound(
+            self.kernel, arrays, outputs, workspaces, tables, every, parts, failed, weights, most
+        )
 
 
 def _parameters(program: Program, arrays: Mapping[str, Array]) -> dict[Symbol, int]:
@@ -205,15 +260,21 @@ def _shape(tensor: Tensor, known: Mapping[Symbol, int]) -> tuple[int, ...]:
 
 
 def table_arrays(program: Program) -> dict[str, Array]:
-    """The constant tables as arrays of their storage types."""
+    """The constant tables as arrays of their storage types, a complex one as its two parts."""
     if not program.tables:
         return {}
     from tensorc.ir.constants import fold
+    from tensorc.ir.interpret_tensor import table_values
     from tensorc.ir.rounding import nearest, round_to
 
     arrays: dict[str, Array] = {}
     for table in program.tables:
         dtype = table.tensor.dtype
+        if dtype.complex:
+            whole: Any = table_values(table)
+            re, im = part_names(program)[table.tensor.name]
+            arrays[re], arrays[im] = np.ascontiguousarray(whole.real), whole.imag.copy("C")
+            continue
         values = [nearest(fold(value, {}) or Fraction(0), dtype) for value in table.values]
         arrays[table.tensor.name] = round_to(values, dtype).reshape(_shape(table.tensor, {}))
     return arrays

@@ -57,21 +57,15 @@ def _count() -> int:
     return _STATE["count"]
 
 
-def blocks(entry: Entry, extents: Mapping[str, int]) -> int:
-    """How many blocks the whole grid of a kernel has."""
-    total = 1
-    for index, block in entry.grid:
-        total *= -(-extents[index] // block)
-    return total
-
-
 def argument(
     slot: Slot, arrays: Mapping[str, Array], extents: Mapping[str, int], error: Array
 ) -> int:
-    """The 64 bits of one slot; a stride is in elements, modulo 2**64."""
+    """The 64 bits of one slot; a stride is in elements, modulo 2**64. All blocks of loops run."""
     if slot.kind == "error":
         return error.ctypes.data
-    if slot.kind == "extent":
+    if slot.kind == "begin":
+        return 0
+    if slot.kind in ("extent", "end"):  # an index has at most as many blocks as positions
         return extents[slot.name]
     array = arrays[slot.name]
     if slot.kind == "pointer":

@@ -76,8 +76,9 @@ def array_of(value: Any) -> Array:
     """
     try:
         capsule = _capsule(value)
-    except (BufferError, RuntimeError, ValueError) as error:
-        raise Unusable("E213.export", reason=str(error)) from None
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise Unusable("E213.export", reason=reason) from None
     tensor, flags = _read(capsule)
     if tensor.device not in _HOST:
         kind = _DEVICES.get(tensor.device, f"device kind {tensor.device}")

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.runtime.dlpack import Unusable, array_of
+from tensorc.runtime.forms import learn
 
 Array = npt.NDArray[Any]
 
@@ -24,8 +25,10 @@ def library_of(value: object) -> str:
         return "numpy"
     if not hasattr(value, "__dlpack__"):
         return ""
-    name = type(value).__module__.partition(".")[0]
-    return "jax" if name == "jaxlib" else name
+    names = [base.__module__.partition(".")[0] for base in type(value).__mro__]
+    if "torch" in names:  # a subclass of anybody's
+        return "torch"
+    return "jax" if names[0] == "jaxlib" else names[0]
 
 
 def taken(value: Any) -> Any:
@@ -40,7 +43,12 @@ def taken(value: Any) -> Any:
         return cast(Any, value)
     if getattr(value, "requires_grad", False):
         raise Unusable("E226")
+    if library_of(value) == "torch" and value.is_neg():  # torch lends its memory without the sign
+        raise Unusable("E213.export", reason="its sign is yet to be changed; see resolve_neg()")
+    if type(value).__name__.endswith("Tracer"):
+        raise Unusable("E213.export", reason="JAX is tracing it; see jax.pure_callback")
     array = array_of(value)
+    learn(value)
     if library_of(value) == "jax":
         array.flags.writeable = False  # JAX shares the memory of equal arrays
     return array
@@ -60,9 +68,13 @@ def _known(value: object) -> object:
 
 def giving_back(operands: Sequence[object]) -> Callable[[Array], object]:
     """What turns a result into an array of the library of the first array among `operands`."""
+    return {"torch": _to_torch, "jax": _to_jax}.get(library_of_first(operands), _same)
+
+
+def library_of_first(operands: Sequence[object]) -> str:
+    """The library of the first array among operands; NumPy if there is none."""
     libraries = (library_of(value) for value in operands)
-    first = next((name for name in libraries if name), "numpy")
-    return {"torch": _to_torch, "jax": _to_jax}.get(first, _same)
+    return next((name for name in libraries if name), "numpy")
 
 
 def _same(array: Array) -> object:

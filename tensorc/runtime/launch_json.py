@@ -20,6 +20,7 @@ def to_json(launch: Launch) -> dict[str, Json]:
                 "symbol": entry.symbol,
                 "slots": [[slot.kind, slot.name, slot.axis] for slot in entry.slots],
                 "grid": [[index, block] for index, block in entry.grid],
+                "loops": [[index, block] for index, block in entry.loops],
             }
             for entry in launch.entries
         ],
@@ -28,6 +29,7 @@ def to_json(launch: Launch) -> dict[str, Json]:
             for item in launch.workspaces
         ],
         "extents": [[name, _polynomial(size)] for name, size in launch.extents],
+        "weights": [[symbol, _polynomial(item)] for symbol, item in launch.weights],
     }
 
 
@@ -40,12 +42,14 @@ def from_json(found: Any) -> Launch:
             for name, dtype, shape in found["workspaces"]
         ),
         tuple((name, _read(size)) for name, size in found["extents"]),
+        tuple((symbol, _read(item)) for symbol, item in found["weights"]),
     )
 
 
 def _entry(found: Any) -> Entry:
     slots = tuple(Slot(kind, name, axis) for kind, name, axis in found["slots"])
-    return Entry(found["symbol"], slots, tuple((index, block) for index, block in found["grid"]))
+    grid, loops = (tuple((index, block) for index, block in found[n]) for n in ("grid", "loops"))
+    return Entry(found["symbol"], slots, grid, loops)
 
 
 def _polynomial(item: Polynomial) -> Json:

@@ -91,6 +91,20 @@ def _misfits(item: Declaration, array: Array, known: Mapping[Symbol, int]) -> It
         )
     if not array.flags.writeable:
         yield fault("E212", item.span, array=name)
+    elif _meets_itself(array):
+        yield fault("E208", item.span, array=name, other="itself")
+
+
+def _meets_itself(array: Array) -> bool:
+    """Whether two elements may lie in one place: a dimension does not step over all that the ones
+    with smaller steps cover."""
+    covered = array.itemsize
+    steps = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    for step, size in steps if array.size else ():
+        if step < covered:
+            return True
+        covered += (size - 1) * step
+    return False
 
 
 def _overlaps(found: Mapping[str, Array], arrays: Mapping[str, Array]) -> Iterator[Diagnostic]:

@@ -226,6 +226,41 @@ def test_a_reader_that_goes_away_is_no_error(gemv: str, arguments: list[str]) ->
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_hints_fix_nothing(gemv: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("compile", gemv, "--emit", "tile", "--hint", "m=4096,k=64") == 0
+    hinted = capsys.readouterr().out
+    assert run("compile", gemv, "--emit", "tile") == 0
+    assert capsys.readouterr().out == hinted  # one product has one order
+    assert run("compile", gemv, "--emit", "tile", "--hint", "q=1") == 2
+    assert run("compile", gemv, "--emit", "tile", "--hint", "m=-1") == 2
+
+
+def test_threads_of_the_environment(
+    gemv: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("run", gemv, "--random", "--size", "m=3,k=4")
+    monkeypatch.setenv("TENSORC_THREADS", "2")
+    assert run(*arguments, "--verify", "full") == 0
+    assert "check y: PASS" in capsys.readouterr().out
+    monkeypatch.setenv("TENSORC_THREADS", "two")
+    assert run(*arguments) == 2
+    assert "TENSORC_THREADS='two' is not a number" in capsys.readouterr().err
+
+
+def test_what_cannot_be_decided_fails_in_full(gemv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensorc.ir.accept import Outcome, Verdict
+
+    undecided = {"y": Verdict(Outcome.UNDECIDED, "for a test")}
+
+    def judge(*_: object) -> dict[str, Verdict]:
+        return undecided
+
+    monkeypatch.setattr("tensorc.commands.run.judge", judge)
+    arguments = ("run", gemv, "--random", "--size", "m=3,k=4")
+    assert run(*arguments, "--check") == 0
+    assert run(*arguments, "--verify", "full") == 3
+
+
 def test_compile_measures_tiles(gemv: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("compile", gemv, "--size", "m=30,k=40", "--measure", "--emit", "tile") == 0
     out, err = capsys.readouterr()

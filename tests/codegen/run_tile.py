@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -46,10 +46,12 @@ def run_tile(
 
     outputs = [result(item.tensor) for item in program.outputs]
     workspaces = [result(tensor) for tensor in program.workspaces]
-    bound = Bound(kernel, given, outputs, workspaces, _tables(program), every, {})
-    found, failed = bound(list(given.values()))
-    if failed:
-        raise IndexError(failed)
+
+    def failed(number: int, operands: Sequence[Array]) -> None:
+        raise IndexError(number)
+
+    bound = Bound(kernel, given, outputs, workspaces, _tables(program), every, {}, failed)
+    found = bound(list(given.values()))
     return {item.name: array for item, array in zip(outputs, found, strict=True)}
 
 

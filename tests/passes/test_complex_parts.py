@@ -125,13 +125,49 @@ def test_division_does_not_overflow_on_the_way() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tensorc.NotationWarning")
-@pytest.mark.parametrize("body", ["log(x[n])", "x[n] ** y[n]", "prod[n](x[n]) + x[n]"])
+@pytest.mark.parametrize("body", ["x[n] ** y[n]", "prod[n](x[n]) + x[n]"])
 def test_what_is_missing_is_said(body: str) -> None:
     arrays = drawn(5, "complex64")
     op = tc.loads(program_text(body, "complex64", "complex64")).f
     with pytest.raises(tc.Unavailable, match="interpreter"):
         op(*arrays.values())
     assert op.on("interpreter")(*arrays.values()).dtype == np.complex64
+
+
+SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 1e-30, 1e30, float("inf"), -float("inf"), float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("complex64", np.complex64), ("complex128", np.complex128)]
+)
+def test_logarithms_are_numpys(name: str, dtype: Any) -> None:
+    """On special values, near 1, and everywhere; angles at the cut have NumPy's sign."""
+    f = tc.loads(f"op f(x: {name}[n]) -> y: {name}[n]\n  y[n] = log(x[n])\n").f
+    special = np.array([complex(a, b) for a in SPECIAL for b in SPECIAL], dtype)
+    draw = np.random.default_rng(3)
+    parts = draw.standard_normal((2, 4000)) * 10.0 ** draw.integers(-18, 18, (2, 4000))
+    circle = np.exp(1j * np.linspace(-np.pi, np.pi, 2001)) * (1 + 1e-5 * draw.standard_normal(2001))
+    eps, tiny = np.finfo(dtype).eps, np.finfo(dtype).smallest_subnormal
+    for x in (special, (parts[0] + 1j * parts[1]).astype(dtype), circle.astype(dtype)):
+        with np.errstate(all="ignore"):
+            want: Any = np.log(x.astype(np.clongdouble))
+            got: Any = f(x)
+            for w, g, least in ((want.real, got.real, 1.0), (want.imag, got.imag, 0.0)):
+                same = (w == g) | (np.isnan(w) & np.isnan(g))
+                close = np.abs(w - g) <= 4 * eps * np.maximum(np.abs(w), least) + tiny
+                assert (same | close).all(), x[~(same | close)]
+                assert (np.signbit(w) == np.signbit(g))[(w == 0) & (least == 0)].all()
+
+
+def test_tables_of_complex_numbers() -> None:
+    f = tc.loads(
+        "const w: complex64[k=4] = [1, 1j, -1, 0.5 - 2j]\n"
+        "op f(x: complex64[n=4]) -> y: complex64[n]\n  y[n] = x[n] * w[n]\n"
+    ).f
+    x = (np.arange(4) + 1j).astype(np.complex64)
+    want = x * np.array([1, 1j, -1, 0.5 - 2j], np.complex64)
+    for op in (f, f.on("interpreter"), f.on("cpu", specialize=False), f.on("emulator")):
+        np.testing.assert_array_equal(op(x), want, strict=True)
 
 
 def test_real_programs_stay_as_they_are() -> None:

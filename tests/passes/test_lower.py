@@ -73,6 +73,19 @@ def test_rows_share_a_vector_that_is_loaded_once() -> None:
     assert code.count("store <64 x float>") == 6
 
 
+@pytest.mark.parametrize(("vectors", "rows"), [(4, 4), (2, 8), (3, 8), (6, 2), (2, 12), (1, 14)])
+def test_register_tiles_of_every_shape(vectors: int, rows: int) -> None:
+    text, _ = VECTORISED["a matrix product"]
+    (program,) = read(text)
+    arrays, extents = drawn(program, sizes := {"m": 29, "n": 200, "k": 9}), sizes
+    for static in (extents, {}):
+        request = Request(Target(cpu_target().machine, cpu_target().lanes, vectors, rows), static)
+        compiled = compile_cpu(program, request)
+        judged(program, arrays, extents, compiled.run(arrays, extents))
+        if vectors in (1, 2, 4):  # other numbers of lanes are stored in parts
+            assert "alloca" not in compiled.llvm
+
+
 PROGRAMS = {
     "rows and their rest": (
         "op f(a: f32[b, m, k], w: f32[k, n], v: f16[n, k]) -> y: f32[b, m, n], z: f64[m, n]\n"

@@ -226,6 +226,65 @@ def test_a_foreign_owner_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatc
         compiled()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_directories_above_the_cache_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above = tmp_path / "above"
+    above.mkdir()
+    place = above / "deep" / "cache"
+    monkeypatch.setenv("TENSORC_CACHE_DIR", str(place))
+    assert cache.store(KEY, ENTRY) and cache.load(KEY) == ENTRY
+    above.chmod(0o777)
+    with pytest.warns(tc.CacheWarning, match=r"W601.*above can be written by anybody \(mode 777\)"):
+        assert cache.load(KEY) is None
+    assert not cache.store(KEY, ENTRY)
+    above.chmod(0o1777)  # as /tmp: nobody renames what is not theirs
+    assert cache.load(KEY) == ENTRY
+    above.chmod(0o775)
+    assert cache.load(KEY) == ENTRY
+    link = tmp_path / "link"
+    link.symlink_to(above)
+    monkeypatch.setenv("TENSORC_CACHE_DIR", str(link / "deep" / "cache"))
+    assert cache.load(KEY) == ENTRY
+    above.chmod(0o777)  # seen through the link as well
+    assert cache.load(KEY) is None
+    above.chmod(0o700)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners are POSIX's")
+def test_a_foreign_owner_above_the_cache_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cache.store(KEY, ENTRY)
+    right, foreign = os.lstat, folder.parent
+
+    def lstat(path: Any) -> os.stat_result:
+        found = right(path)
+        if Path(path) != foreign:
+            return found
+        return os.stat_result((*found[:4], os.geteuid() + 17, *found[5:]))
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    with pytest.warns(tc.CacheWarning, match="W601.*belongs to user"):
+        assert cache.load(KEY) is None
+
+
+def test_a_clock_that_jumps_harms_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A year back, a year ahead: entries stay, and what is being written is not swept."""
+    now = time.time()
+    for jump in (0.0, -3e7, 3e7, 0.0):
+        monkeypatch.setattr(time, "time", lambda jump=jump: now + jump)
+        assert cache.store(KEY, ENTRY) and cache.load(KEY) == ENTRY
+        part = folder / f"{os.getpid()}-0-{time.time_ns():x}.part"
+        part.write_bytes(b"")
+        cache_upkeep.sweep(folder)
+        assert part.exists() or jump > 0  # a day old by this clock, whoever writes it
+        part.unlink(missing_ok=True)
+        cache_upkeep.prune(folder)
+        assert cache.load(KEY) == ENTRY
+
+
 def test_without_a_place_the_cache_is_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TENSORC_CACHE_DIR", "relative")
     gone = tmp_path / "gone"

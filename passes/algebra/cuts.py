@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tensorc.ir.dtypes import BY_NAME
-from tensorc.ir.node import Node, children
+from tensorc.ir.node import Node, children, postorder
 from tensorc.ir.tensor import Equation, Tensor
 from tensorc.passes.algebra import terms as t
 from tensorc.passes.algebra.encoded import Encoded
@@ -89,7 +89,7 @@ class _Cuts:
             if (term, loops) in seen or isinstance(term, Leaf | Yes):
                 continue
             seen.add((term, loops))
-            yield term, not top and self.wanted(term, left, loops)
+            yield term, not top and self.wanted(term, loops)
             if term in self.cuts and not top:
                 continue
             inner = loops | set(term.indices) if isinstance(term, Fold | Some) else loops
@@ -101,14 +101,19 @@ class _Cuts:
                 if isinstance(term, Mul) and inner and self.repeated(part, left | inner):
                     yield part, True
 
-    def wanted(self, term: Term, left: frozenset[str], loops: frozenset[str]) -> bool:
+    def wanted(self, term: Term, loops: frozenset[str]) -> bool:
+        """Whether a term has to be a name: a reduction in a loop, and what the program named, if
+        it has a reduction in it; whether to write it out where it is read is not decided here."""
         match term:
             case Rounded():
                 return True
             case Fold():
-                return bool(self.free(term) & loops)
+                return bool(loops) or term in self.encoded.names
             case _:
-                return False
+                return term in self.encoded.names and self.reduces(term)
+
+    def reduces(self, term: Term) -> bool:
+        return any(isinstance(item, Fold) for item in postorder([term]))
 
     def repeated(self, term: Term, loops: frozenset[str]) -> bool:
         """Whether loops around a costly factor would compute it again and again."""

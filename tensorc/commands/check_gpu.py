@@ -40,7 +40,7 @@ def findings(found: Found, arch: str, given: Mapping[str, int]) -> list[Finding]
         made += _pipeline(item, found.reason(item))
     made.append(_numbers(found, given))
     made.append(_emulated(found, arch, given))
-    made.append(Finding("on a GPU", "not run", "no kernel runs here without one"))
+    made.append(Finding("on a GPU", "not run", "`tensorc run --device cuda --check` does"))
     return made
 
 

@@ -56,7 +56,46 @@ def cases() -> list[Case]:
     softmax = tc.loads("op f(x: f32[m, n]) -> y: f32[m, n]\n  y[m, n] = softmax[n](x[m, n])\n").f
     x = normal(1024, 1024)
     made.append(Case("softmax 1024x1024", lambda: softmax(x), lambda: _softmax(x), 5.0 * x.size))
-    return made
+    return [*made, *_others(normal(2048, 2048), x)]
+
+
+OTHERS = """
+op turned(x: f32[m, n]) -> y: f32[n, m]
+  y[n, m] = x[m, n]
+
+op rows(x: f32[m, n]) -> y: f32[m]
+  y[m] = sum[n](x[m, n])
+
+op columns(x: f32[m, n]) -> y: f32[n]
+  y[n] = sum[m](x[m, n])
+
+op layer_norm(x: f32[m, n]) -> y: f32[m, n]
+  c[m, n] = x[m, n] - mean[n](x[m, n])
+  y[m, n] = c[m, n] * rsqrt(mean[n](c[m, n] ** 2) + 1e-5)
+
+op sines(x: f32[m, n]) -> y: f32[m, n]
+  y[m, n] = sin(x[m, n])
+"""
+
+
+def _others(large: Array, small: Array) -> list[Case]:
+    """What is bound by memory, or by a function."""
+    ops = tc.loads(OTHERS)
+    size, less = float(large.size), float(small.size)
+    return [
+        Case("transpose 2048", lambda: ops.turned(large), lambda: large.T.copy(), size),
+        Case("sum of rows 2048", lambda: ops.rows(large), lambda: large.sum(1), size),
+        Case("sum of columns 2048", lambda: ops.columns(large), lambda: large.sum(0), size),
+        Case(
+            "layer norm 1024", lambda: ops.layer_norm(small), lambda: _layer_norm(small), 8 * less
+        ),
+        Case("sin 1024x1024", lambda: ops.sines(small), lambda: np.sin(small), less),
+    ]
+
+
+def _layer_norm(x: Array) -> Array:
+    c = x - x.mean(1, keepdims=True)
+    return c / np.sqrt((c * c).mean(1, keepdims=True) + 1e-5)
 
 
 def _product(

@@ -122,6 +122,8 @@ def _map(device: Launcher, item: Map, array: Placed) -> bytes:
     if not isinstance(device, Mapper):
         raise Unavailable("this device makes no tensor maps")
     size, shape = ELEMENTS[item.element][1], array.shape[::-1]
+    if array.strides and array.strides[-1] != 1 and shape[0] > 1:
+        raise Unavailable(f"{item.tensor}: its last dimension is not contiguous")
     strides = tuple(stride * size for stride in array.strides[::-1][1:])
     if not prod(shape):
         shape, strides = tuple(1 for _ in shape), tuple(16 for _ in strides)

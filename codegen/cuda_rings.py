@@ -13,7 +13,7 @@ from tensorc.codegen.cuda_scope import Scope
 from tensorc.ir import channel
 from tensorc.ir.channel import At, Window
 from tensorc.ir.launch import Map
-from tensorc.ir.tensor import Expr, Position, Read, Tensor
+from tensorc.ir.tensor import Expr, Position, Read, Tensor, free_indices
 from tensorc.ir.tile import Let, Loop, Store, Tile
 from tensorc.machine.arrange import Region, Shared, storage
 
@@ -114,18 +114,21 @@ class Rings:
         empty = self.barrier(name, "empty")
         yield f"tc_mbar_wait(shared + {empty} + 8 * {slot}, {self.phase(name, at)} ^ 1);"
         yield f"tc_mbar_arrive_expect_tx(shared + {full} + 8 * {slot}, {ring.full_bytes});"
-        assert isinstance(let.body, Read)
+        if not isinstance(let.body, Read) or self.rings[name].fill != "copy":
+            raise NotImplementedError(f"{let.tile.name}: a ring that threads fill")
         tile = let.tile
         order, swizzle = storage(tile)
         sizes = dict(zip(tile.axes, tile.sizes, strict=True))
         bytes_ = tile.dtype.bits // 8
         panel = min(sizes[order[-1]], (swizzle or SPAN) // bytes_)
         rows = math.prod(sizes[axis] for axis in order[:-1])
-        map_ = self.map(let.body.tensor, let.body.subscripts, sizes, order[-1], panel, swizzle)
+        map_ = self.map(let.body.tensor, let.body.subscripts, sizes, order, panel, swizzle)
         base = self.base(at)
         coordinates: list[str] = []
         for part in reversed(let.body.subscripts):
-            assert isinstance(part, Position)
+            if not isinstance(part, Position):
+                coordinates.append(f"(int)({self.scope.e.subscript(part)})")
+                continue
             own = part.index == self.loop.index
             place = base if own else self.scope.e.base.get(part.index) or "0"
             panels = f" + {panel} * p" if part.index == order[-1] else ""
@@ -139,13 +142,22 @@ class Rings:
 
     def map(
         self, tensor: Tensor, subscripts: Sequence[Expr],
-        sizes: Mapping[str, int], last: str, panel: int, swizzle: int,
+        sizes: Mapping[str, int], order: Sequence[str], panel: int, swizzle: int,
     ) -> str:  # fmt: skip
-        """The tensor map of a tile's panels."""
+        """The tensor map of a tile's panels, which have the tensor's order of dimensions."""
         box: list[int] = []
+        last = order[-1]
         for part in subscripts:
-            assert isinstance(part, Position)
-            box.append(panel if part.index == last else sizes.get(part.index, 1))
+            if isinstance(part, Position):
+                box.append(panel if part.index == last else sizes.get(part.index, 1))
+            elif free_indices(part) & {*sizes, self.loop.index}:
+                raise NotImplementedError(f"{tensor.name}: a copy of more than blocks of indices")
+            else:
+                box.append(1)
+        own = [p.index for p in subscripts if isinstance(p, Position) and p.index in sizes]
+        unit = self.scope.unit(tensor, len(subscripts) - 1)
+        if own != list(order) or box[-1] != panel or not unit or max(box) > 256:
+            raise NotImplementedError(f"{tensor.name}: a copy in another order than the tensor's")
         made = Map(tensor.name, str(tensor.dtype), tuple(box), swizzle)
         if made not in self.maps:
             self.maps[made] = self.scope.names.derived("map", tensor.name)
@@ -169,10 +181,12 @@ class Rings:
         rows = math.prod(sizes[axis] for axis in order[:-1])
         cut = {a: windows[a].count if a in windows else n for a, n in sizes.items()}
         first = windows[order[0]].first if order[0] in windows else 0
-        name = self.map(item.tensor, item.subscripts, cut, order[-1], panel, swizzle)
+        name = self.map(item.tensor, item.subscripts, cut, order, panel, swizzle)
         coordinates: list[str] = []
         for part in reversed(item.subscripts):
-            assert isinstance(part, Position)
+            if not isinstance(part, Position):
+                coordinates.append(f"(int)({self.scope.e.subscript(part)})")
+                continue
             text = f"(int)({self.scope.e.base.get(part.index) or '0'})"
             if part.index == order[-1]:
                 text += f" + {panel} * p"

@@ -65,6 +65,13 @@ class Roles:
         self.whole = dict(self.scope.tiles)
         self.rings = Rings(self.scope, made, self.loop)
         self.holds = self.rings.holds
+        self.makers = {
+            result.name: item.call.operation
+            for role in made.roles
+            for item in channel.statements(role)
+            if isinstance(item, Perform) and item.call.operation in self.bodies
+            for result in item.results
+        }
         self.flying: list[str] = []  # results in flight, oldest first
         self.values: dict[str, str] = {}  # the arrays of the current role's values
         self.current, self.number = made.roles[0], 0
@@ -239,12 +246,11 @@ class Roles:
         """The arrays of a role's values."""
         made: dict[str, str] = {}
         self.values = {}
-        windows = self.windows_of(role)
         for item in channel.statements(role):
             if not isinstance(item, Perform):
                 continue
             for result in item.results:
-                tile = self.cut(self.whole[self.holds[result.name][0]], windows)
+                tile = self.cut(self.whole[self.holds[result.name][0]], self.windows_of(item))
                 if result.into not in made:
                     shape = dimensions(tile, self.scope.placement) if tile.axes else ()
                     made[result.into] = self.scope.names.derived("v", result.into)
@@ -252,17 +258,17 @@ class Roles:
                     yield f"{kind} {made[result.into]}{''.join(f'[{n}]' for n in shape)};"
                 self.values[result.name] = made[result.into]
 
-    def windows_of(self, role: Role) -> dict[str, channel.Window]:
-        """The lanes that a role works on."""
-        found: dict[str, channel.Window] = {}
-        for item in channel.statements(role):
-            if isinstance(item, Perform) and item.call.operation in self.bodies:
-                for window in self.bodies[item.call.operation].windows:
-                    assert found.setdefault(window.index, window) == window
-        return found
+    def windows_of(self, item: Perform) -> dict[str, channel.Window]:
+        """The lanes that an operation works on; those of a start value are its carry's."""
+        made = item.call.operation
+        if made == channel.START:
+            made = self.makers[item.results[0].name]
+        if made not in self.bodies:
+            raise NotImplementedError(f"values that pass between roles: {print_statement(item)}")
+        return {window.index: window for window in self.bodies[made].windows}
 
     def perform(self, item: Perform) -> Iterator[str]:
-        windows = self.windows_of(self.current)
+        windows = self.windows_of(item)
         self.scope.tiles = {n: self.cut(t, windows) for n, t in self.whole.items()}
         self.scope.windows = {n: w.first for n, w in windows.items()}
         if item.call.operation == channel.START:

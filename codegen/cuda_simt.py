@@ -161,7 +161,8 @@ def _assigned(scope: Scope, item: Let, body: Expr, head: str) -> Iterator[str]:
     if tests:
         value = f"{' && '.join(tests)} ? {value} : {constant(0, value_of(item.tile.dtype))}"
     scope.leave()
-    yield from block(head + frame.loops(), [*lines, f"{target} = {bare(value)};"])
+    if value != target:
+        yield from block(head + frame.loops(), [*lines, f"{target} = {bare(value)};"])
 
 
 def _guarded(scope: Scope, item: Let, body: Select) -> Iterator[str]:

@@ -203,11 +203,9 @@ def _tiled(state: State, request: Request) -> tuple[TileProgram, Mapping[str, st
         return tile_fused(program, state.plan, lanes, units, target.machine, static), {}
     widths, ordered = _widths(request), request.policy == "strict"
     if target.product and not ordered:
-        from tensorc.machine.product import load_product
         from tensorc.passes.tiling.tile_placed import tile_placed
 
-        product = load_product(target.product)
-        made = tile_placed(program, target.machine, widths, units, request.static, product)
+        made = tile_placed(program, target.machine, widths, units, request.static, target.product)
         return made.program, made.reasons
     return lower(program, widths, units, target.machine, request.static, ordered), {}
 

@@ -103,11 +103,30 @@ def request(
 
 
 def levels(program: Program, wanted: Request) -> CudaLevels:
-    """Lower and emit, verified after every pass."""
+    """Lower and emit, verified after every pass; plain kernels where those for tensor cores have
+    no text yet."""
     from tensorc.compiler import layouts, run_passes
 
     tiles, strides = run_passes(program, wanted), layouts(program, wanted)
-    return CudaLevels(program, wanted, tiles, of_tiles(tiles, wanted, strides))
+    try:
+        return CudaLevels(program, wanted, tiles, of_tiles(tiles, wanted, strides))
+    except NotImplementedError:
+        if not wanted.target.product:
+            raise
+        return levels(program, plain(wanted))
+
+
+def plain(wanted: Request) -> Request:
+    """The same kernels without tensor cores."""
+    return replace(wanted, target=replace(wanted.target, product=""))
+
+
+def with_roles(wanted: Request) -> Request:
+    """Kernels of sm_90a with warp groups and tensor maps, which a launcher has to make. Calls have
+    plain kernels so far, since these take a schedule: seconds, the first time."""
+    if wanted.target.machine != "sm_90a":
+        return wanted
+    return replace(wanted, target=replace(wanted.target, product=PRODUCTS["sm_90a"]))
 
 
 def of_tiles(
@@ -116,11 +135,10 @@ def of_tiles(
     """The CUDA C++ of a level 2, with kernels for tensor cores placed on the warps of a product
     of their architecture. `strides`: of tensors that are not row-major."""
     from tensorc.codegen.cuda import emit
-    from tensorc.machine.product import load_product
-    from tensorc.passes.scheduling.place_warps import place_warps
+    from tensorc.passes.tiling.tile_placed import placed
 
-    product = load_product(wanted.target.product or PRODUCTS[tiles.machine])
-    placements = [place_warps(kernel, product) for kernel in tiles.kernels]
+    product = wanted.target.product or PRODUCTS[tiles.machine]
+    placements = [placed(kernel, tiles.machine, product) for kernel in tiles.kernels]
     return emit(tiles, wanted.static, strides, placements, wanted.policy == "fast")
 
 

@@ -31,6 +31,17 @@ def cutlass_include() -> Path | None:
     return next((place for place in places if (place / "cute/tensor.hpp").exists()), None)
 
 
+def cuobjdump() -> str | None:
+    """The tool, on PATH or in the wheel's folder."""
+    found = shutil.which("cuobjdump")
+    package = importlib.util.find_spec("nvidia")
+    for place in (package.submodule_search_locations or []) if package and not found else []:
+        found = shutil.which("cuobjdump", path=str(Path(place) / "cu13" / "bin"))
+        if found:
+            break
+    return found
+
+
 def _has_compiler() -> bool:
     try:
         find_compiler()
@@ -48,6 +59,7 @@ _PROBES: dict[str, Callable[[], bool]] = {
     "cutlass": lambda: cutlass_include() is not None,
     "nvcc": _has_tool("nvcc"),
     "addr2line": _has_tool("addr2line"),
+    "cuobjdump": lambda: cuobjdump() is not None,
 }
 
 

@@ -1,7 +1,7 @@
-"""Level 2 for GPUs whose kernels for tensor cores have a place: `tile_gpu` with tiles that warps
-can hold.
+"""Level 2 for GPUs whose kernels for tensor cores have a place: `tile_gpu`, or plain kernels for
+all of a program if one of its kernels fits no block of warps.
 
-True afterwards: `place_warps` refuses no kernel, and `reasons` says why kernels are plain.
+True afterwards: `placed` refuses no kernel, and `reasons` says why kernels are plain.
 """
 
 from __future__ import annotations
@@ -9,31 +9,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tensorc.errors import Infeasible
+from tensorc.ir.placement import Pipelined, Placement
 from tensorc.ir.tensor import Program
 from tensorc.ir.tile import Kernel
-from tensorc.machine.product import Product
+from tensorc.machine.product import load_product
+from tensorc.passes.pipelining.place_groups import place_groups
+from tensorc.passes.scheduling.groups import Unpipelined
 from tensorc.passes.scheduling.place_warps import place_warps
-from tensorc.passes.tiling.choose_tile import Wanted
 from tensorc.passes.tiling.contiguity import Units
-from tensorc.passes.tiling.lower import Widths
-from tensorc.passes.tiling.tile_apart import Tiled
-from tensorc.passes.tiling.tile_gpu import tile_for
+from tensorc.passes.tiling.lower import Widths, lower
+from tensorc.passes.tiling.tile_gpu import Tiled, tile_gpu
+
+WITH_ROLES = ("sm_90a",)  # machines whose products are those of warp groups
+
+
+def placed(kernel: Kernel, machine: str, product: str) -> Placement | Pipelined | None:
+    """Where a kernel's fragments lie and who works on them; None for a plain kernel.
+
+    Infeasible, Unpipelined: nothing fits, with the reason.
+    """
+    if machine in WITH_ROLES:
+        return place_groups(kernel, machine, product)
+    return place_warps(kernel, load_product(product))
 
 
 def tile_placed(
     program: Program, machine: str, widths: Widths, units: Units,
-    static: Mapping[str, int], product: Product,
+    static: Mapping[str, int], product: str,
 ) -> Tiled:  # fmt: skip
     """Tile a canonical program for a GPU; the arguments are those of `tile_gpu`. `product`: whose
-    registers and memory kernels have to fit into, and whose rates choose among those that do."""
-
-    def refused(kernel: Kernel) -> str:
-        try:
-            place_warps(kernel, product)
-        except Infeasible as why:
-            return str(why)
-        return ""
-
-    return tile_for(
-        program, Wanted(machine, widths, units, static, {}, gpu=product, refused=refused)
-    )
+    registers and memory kernels have to fit into."""
+    made = tile_gpu(program, machine, widths, units, static)
+    try:
+        for kernel in made.program.kernels:
+            placed(kernel, machine, product)
+    except (Infeasible, Unpipelined) as why:
+        plain = lower(program, widths, units, machine, static)
+        return Tiled(plain, {kernel.name: str(why) for kernel in plain.kernels})
+    return made

@@ -167,7 +167,7 @@ _ON_A_GPU = ("tile", "cuda", "ptx", "cubin")
 
 
 def _for_gpu(program: Program, request: Request, emit: str, arch: str) -> bytes:
-    from tensorc.emulated import levels
+    from tensorc.emulated import levels, with_roles
     from tensorc.observe import show
 
     if emit not in _ON_A_GPU:
@@ -175,7 +175,7 @@ def _for_gpu(program: Program, request: Request, emit: str, arch: str) -> bytes:
             f"--emit {emit} is for the CPU; a GPU has tensor, plan, {', '.join(_ON_A_GPU)} "
             "and header"
         )
-    made = levels(program, request)
+    made = levels(program, with_roles(request))
     if emit in ("ptx", "cubin"):
         from tensorc.cubins import image_of
 

@@ -25,26 +25,32 @@ class CpuKernel:
 
     def __init__(self, code: bytes, entries: Sequence[Entry]) -> None:
         self.entries = tuple(entries)
-        self._library, addresses = _link(code, [entry.symbol for entry in self.entries])
+        # The library goes before its linker: attributes are dropped in the order they were made.
+        self._library, self._linker, addresses = _link(code, [e.symbol for e in self.entries])
         signature = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
         self.functions: list[Any] = [signature(address) for address in addresses]
 
 
-def _link(code: bytes, symbols: Sequence[str]) -> tuple[object, list[int]]:
+def _link(code: bytes, symbols: Sequence[str]) -> tuple[object, object, list[int]]:
     llvm = library_llvm()
     builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
     for symbol in symbols:
         builder.export_symbol(symbol)
-    library: Any = builder.link(_jit(), f"tensorc_{id(code):x}_{_count()}")
-    return library, [int(library[symbol]) for symbol in symbols]
+    number, linker = _count(), _jit()
+    library: Any = builder.link(linker, f"tensorc_{id(code):x}_{number}")
+    return library, linker, [int(library[symbol]) for symbol in symbols]
 
 
 _STATE: dict[str, Any] = {"count": 0}
 
 
+_MOST = 64  # libraries of a linker, which keeps some 9 KB of each that is gone
+
+
 def _jit() -> Any:
-    """The process's one linker, made on first use."""
-    if "jit" not in _STATE:
+    """The process's linker, made on first use, and anew after some libraries: an old one goes with
+    the last kernel that it linked."""
+    if _STATE["count"] % _MOST == 1 or "jit" not in _STATE:
         llvm = library_llvm()
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()

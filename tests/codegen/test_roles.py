@@ -8,14 +8,23 @@ from pathlib import Path
 
 import pytest
 
+import tensorc.codegen.cuda as cuda
+from benchmarks.sass import loops
 from tensorc.codegen.cuda import CudaModule
+from tensorc.emulated import levels, request, with_roles
 from tensorc.errors import KernelError
 from tensorc.ir.placement import Pipelined
+from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.print_channel import print_channel
 from tensorc.ir.read_channel import read_channel
+from tensorc.lang import read
+from tensorc.passes.pipelining.place_groups import place_groups
 from tests.codegen.test_warps import arrays_of, sizes
 from tests.codegen.tile_kernels import check, compiled, emit, emulated
 from tests.conftest import Golden
+from tests.passes.test_tile_chain import CHAINS
+from tests.passes.test_tile_product import GEMM, PRODUCTS, drawn, tiled
+from tests.passes.test_tile_product import program as text_program
 from tests.requirements import need
 from tests.scheduling.texts import loop, pipelined, program
 
@@ -83,6 +92,49 @@ def test_nvcc_repairs_nothing(name: str, tmp_path: Path) -> None:
     assert found.registers <= 168
 
 
+HEAD = {"d": 64, "e": 64}
+TILED: dict[str, tuple[str, dict[str, int], dict[str, int]]] = {
+    "gemm": (GEMM, {}, {"m": 130, "n": 136, "k": 200}),
+    "two at a time": (PRODUCTS["two at a time"], {}, {"m": 136, "n": 136, "k": 72}),
+    "grouped queries": (
+        CHAINS["grouped queries"], HEAD, {"b": 1, "h": 4, "g": 2, "m": 200, "n": 300, **HEAD},
+    ),
+    "causal": (CHAINS["causal"], HEAD, {"b": 1, "h": 2, "m": 200, "n": 300, **HEAD}),
+    "window": (CHAINS["window"], HEAD, {"b": 1, "h": 2, "m": 130, "n": 200, **HEAD}),
+    "ragged": (CHAINS["ragged"], HEAD, {"b": 2, "h": 1, "m": 130, "n": 200, **HEAD}),
+    "soft cap": (CHAINS["soft cap"], HEAD, {"b": 1, "h": 2, "m": 130, "n": 200, **HEAD}),
+    "ALiBi": (CHAINS["ALiBi"], HEAD, {"b": 1, "h": 2, "m": 130, "n": 200, **HEAD}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TILED if CAMPAIGN else ["gemm", "grouped queries"])
+def test_tiled_programs(name: str) -> None:
+    """From the program alone: tiles, schedule, roles, source."""
+    need("cxx")
+    text, static, extents = TILED[name]
+    made = tiled(text, "sm_90a", static).program
+    placements = [place_groups(kernel, "sm_90a", "h100") for kernel in made.kernels]
+    found = cuda.emit(made, static, {}, placements)
+    assert "tc_wgmma" in found.text
+    known = {Symbol(index, "extent"): size for index, size in extents.items()}
+    full = {**{n: evaluate(s, known) for n, s in made.extents}, **extents}
+    check(made, found, drawn(text_program(text), extents), full, SEEDS, arch="sm_90a")
+
+
+def test_what_roles_cannot_do_yet_is_plain() -> None:
+    (item,) = read(PRODUCTS["under a condition"])
+    found = levels(item, with_roles(request("sm_90a", {}, {})))
+    assert "tc_wgmma" not in found.source
+    assert found.request.target.product == ""
+
+
+def test_a_program_by_roles_in_one_step() -> None:
+    (item,) = read(GEMM)
+    found = levels(item, with_roles(request("sm_90a", {}, {})))
+    assert "tc_wgmma" in found.source
+    assert found.module.kernels[0].most == 132
+
+
 ROLES = Path(__file__).parents[1] / "golden" / "roles"
 
 
@@ -95,3 +147,13 @@ def test_source_for_people(golden: Golden) -> None:
     source = emit(program("staged"), placement=placement).text
     golden("gemm_sm90a.cu", source)
     assert source.count("\n") <= 250
+
+
+def test_instructions_beside_a_product(tmp_path: Path) -> None:
+    """At most 19 others for each wgmma of 64 by 256 by 16, in a loop of 4 of them."""
+    need("nvcc")
+    need("cuobjdump")
+    found = loops(compiled(module("staged").text, tmp_path, "sm_90a").cubin)
+    steady = sorted(found, key=lambda item: item.others)[:2]  # one for each consumer
+    assert [item.products for item in steady] == [4, 4]
+    assert max(item.others for item in steady) <= 19

@@ -138,7 +138,7 @@ def compiled(text: str, folder: Path, arch: str = "sm_80") -> Compiled:
     def largest(pattern: str) -> int:
         return max((int(n) for n in re.findall(pattern, said)), default=0)
 
-    spills = largest(r"(\d+) bytes spill") + largest(r"(\d+) bytes spill loads")
+    spills = largest(r"(\d+) bytes spill stores") + largest(r"(\d+) bytes spill loads")
     remarks = tuple(re.findall(r"C75\d\d", said))
     return Compiled(
         largest(r"Used (\d+) registers"), largest(r"(\d+) bytes stack frame"), spills, cubin,

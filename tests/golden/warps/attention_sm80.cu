@@ -115,8 +115,7 @@ TC_DEV void body_kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q
           }
         }
       }
-      // s[m, n] = select(n <= m + |n| - |m|, log2(exp(1)) / sqrt(|d|) * t, -inf)
-      TCT_FOR(i, 2) TCT_FOR(j, 4) TCT_FOR(reg, 4) t_10[i][j][reg] = 0.12751743f * t_10[i][j][reg];
+      // s[m, n] = select(n <= m + |n| - |m|, t, -inf)
       if (!(n0 + 32 <= (m0 + extent_n + 1ll - extent_m))) {
         TCT_FOR(i, 2) TCT_FOR(j, 4) TCT_FOR(reg, 4) {
           const i64 m = m0 + (lane / 4) + 8 * (reg / 2) + 16 * i + 32 * warp_m;
@@ -136,10 +135,10 @@ TC_DEV void body_kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q
           r_13[i][side] = tcs_max(r[i][side], total);
         }
       }
-      // x[m] = exp2(r - r')
-      TCT_FOR(i, 2) for (int reg = 0; reg < 4; reg += 2) r[i][reg / 2] = tc_ex2((r[i][reg / 2] - r_13[i][reg / 2]));
-      // y[m, n] = exp2(s - r')
-      TCT_FOR(i, 2) TCT_FOR(j, 4) TCT_FOR(reg, 4) t_10[i][j][reg] = tc_ex2((t_10[i][j][reg] - r_13[i][reg / 2]));
+      // x[m] = exp2(log2(exp(1)) / sqrt(|d|) * (r - r'))
+      TCT_FOR(i, 2) for (int reg = 0; reg < 4; reg += 2) r[i][reg / 2] = tc_ex2((0.12751743f * (r[i][reg / 2] - r_13[i][reg / 2])));
+      // y[m, n] = exp2(log2(exp(1)) / sqrt(|d|) * s - log2(exp(1)) / sqrt(|d|) * r')
+      TCT_FOR(i, 2) TCT_FOR(j, 4) TCT_FOR(reg, 4) t_10[i][j][reg] = tc_ex2(((0.12751743f * t_10[i][j][reg]) - (0.12751743f * r_13[i][reg / 2])));
       // lx[m] = x * l
       TCT_FOR(i, 2) for (int reg = 0; reg < 4; reg += 2) l[i][reg / 2] = r[i][reg / 2] * l[i][reg / 2];
       // l'[m] = lx + sum[n](y)

@@ -1,0 +1,126 @@
+"""What ptxas makes of kernels for tensor cores: `python -m benchmarks.sass`.
+
+For each kernel registers, spills and stack, what ptxas says it repaired, and the instructions of
+the loop that multiplies, of one warp, beside the bars. Needs nvcc, and cuobjdump with nvdisasm, on
+PATH or from the wheels nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm. Exits with 1 if a bar is
+missed. Nothing runs: these are counts, not times.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensorc.codegen.cuda import CudaModule
+from tensorc.ir.placement import Pipelined
+from tensorc.ir.read_tile import read
+from tests.codegen.tile_kernels import compiled, emit
+from tests.requirements import cuobjdump
+from tests.scheduling.texts import TEXTS, loop, pipelined, program
+
+TENSOR = ("HGMMA", "HMMA")
+_LINE = re.compile(
+    r"/\*([0-9a-f]{4,5})\*/\s+(?:@!?U?P\w+ +)?([A-Z][A-Z0-9_.]*)([^;]*);"
+)  # address, instruction, operands
+Instruction = tuple[int, str, str]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """The instructions of an innermost loop that multiplies: all, and those that do it."""
+
+    instructions: int
+    products: int
+    mix: Counter[str]
+
+    @property
+    def others(self) -> float:
+        """Other instructions for each product."""
+        return (self.instructions - self.products) / self.products
+
+
+def loops(cubin: Path) -> list[Loop]:
+    """The innermost loops with products, in the order of their addresses."""
+    tool = cuobjdump()
+    assert tool is not None, "cuobjdump is missing: pip install nvidia-cuda-cuobjdump"
+    path = os.pathsep.join([str(Path(tool).parent), os.environ.get("PATH", "")])
+    answer = subprocess.run(
+        [tool, "-sass", str(cubin)], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PATH": path}, check=True,
+    )  # fmt: skip
+    code = [(int(at, 16), name, rest) for at, name, rest in _LINE.findall(answer.stdout)]
+    spans = [span for span in _backward(code) if any(_multiplies(i) for i in _within(code, span))]
+    inner = [a for a in spans if not any(a != b and a[0] <= b[0] and b[1] <= a[1] for b in spans)]
+    return [_counted(_within(code, span)) for span in sorted(inner)]
+
+
+def _backward(code: list[Instruction]) -> list[tuple[int, int]]:
+    """(first, last) address of what each backward branch closes."""
+    found: list[tuple[int, int]] = []
+    for at, name, rest in code:
+        target = re.search(r"0x([0-9a-f]+)", rest) if name.startswith("BRA") else None
+        if target and int(target[1], 16) < at:
+            found.append((int(target[1], 16), at))
+    return found
+
+
+def _within(code: list[Instruction], span: tuple[int, int]) -> list[Instruction]:
+    return [item for item in code if span[0] <= item[0] <= span[1]]
+
+
+def _multiplies(item: Instruction) -> bool:
+    return item[1].startswith(TENSOR)
+
+
+def _counted(code: list[Instruction]) -> Loop:
+    mix = Counter(name.split(".")[0] for _, name, _ in code)
+    return Loop(len(code), sum(_multiplies(item) for item in code), mix)
+
+
+def _warps(name: str, static: dict[str, int]) -> CudaModule:
+    return emit(read((TEXTS / f"{name}.txt").read_text()), static)
+
+
+def _roles(name: str) -> CudaModule:
+    return emit(program(name), placement=Pipelined(loop(name).kernel, pipelined(name), 132))
+
+
+HEAD = {"d": 128, "e": 128}
+# Name, architecture, source, bar of other instructions for each product (of one warp).
+KERNELS: tuple[tuple[str, str, Callable[[], CudaModule], float], ...] = (
+    ("GEMM 128x128x32", "sm_80", lambda: _warps("gemm_sm80", {}), 3.5),
+    ("attention 128x32, causal", "sm_80", lambda: _warps("attention_sm80", HEAD), 3.5),
+    ("GEMM 128x256x64", "sm_90a", lambda: _roles("staged"), 19.0),
+    ("attention 128x128, causal", "sm_90a", lambda: _roles("attention_sm90"), 474 / 16),
+)
+
+
+def main() -> int:
+    """Print the table; 1 if a bar is missed."""
+    missed = 0
+    print("kernel, registers, spills, stack, repairs; loop: instructions, products, others (bar)")
+    for name, arch, source, bar in KERNELS:
+        with tempfile.TemporaryDirectory() as folder:
+            found = compiled(source().text, Path(folder), arch)
+            best = min(loops(found.cubin), key=lambda item: item.others)
+        repaired = " ".join(found.remarks) or "none"
+        ok = best.others <= bar and not (found.spills or found.stack or found.remarks)
+        missed += not ok
+        print(
+            f"{arch:7} {name:26} {found.registers:4} {found.spills:5} {found.stack:4}  {repaired};"
+            f" {best.instructions:4} {best.products:4} {best.others:5.1f} ({bar:.1f})"
+            f" {'met' if ok else 'MISSED'}"
+        )
+        print("        " + ", ".join(f"{op} {n}" for op, n in best.mix.most_common(10)))
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""Warp groups with roles for a level-2 kernel of sm_90a: its loop as a problem, the problem's
+schedule, and the level-3 kernel of that.
+
+Afterwards the level-3 kernel passes its verifier, as `pipeline` promises; a launch has as many
+blocks as the product has multiprocessors.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tensorc.ir.placement import Pipelined
+from tensorc.ir.tile import Frame, Kernel
+from tensorc.ir.walk_tile import tiles
+from tensorc.machine.machines import MACHINES
+from tensorc.machine.product import load_product
+from tensorc.passes.pipelining.pipeline import pipeline
+from tensorc.passes.scheduling.extract_problem import extract
+from tensorc.passes.scheduling.schedule import JIT, schedule
+
+
+@lru_cache(64)
+def place_groups(kernel: Kernel, machine: str, product: str) -> Pipelined | None:
+    """The roles of a kernel; None for one without fragments.
+
+    Unpipelined: it is no single loop of copies and products. Infeasible: no schedule fits.
+    """
+    if not any(isinstance(tile.layout, Frame) for tile in tiles(kernel).values()):
+        return None
+    chip = load_product(product)
+    text = extract(kernel, MACHINES[machine], chip)
+    roles = pipeline(text, schedule(text.problem, JIT))
+    return Pipelined(text.kernel, roles, chip.whole("chip.processors"))

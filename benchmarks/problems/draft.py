@@ -59,7 +59,7 @@ class Draft:
             _part(name),
             in_place=in_place,
             statement=_statement(name),
-            **work,
+            amounts=work,
         )
         return self._add(made, reads, value)
 

@@ -33,7 +33,7 @@ def llvm_of(text: str, static: dict[str, int]) -> str:
 def test_small_powers_are_products() -> None:
     text = "op f(x: f32[m], i: i32[m]) -> y: f32[m]\n  y[m] = x[m] ** 3 + i[m] ** 2\n"
     assert "pow" not in llvm_of(text, {}) and llvm_of(text, {}).count("mul") < 20
-    x, i = np.float32([-2, 0.5, 3]), np.int32([3, -4, 0])
+    x, i = np.array([-2, 0.5, 3], np.float32), np.array([3, -4, 0], np.int32)
     assert tc.loads(text).f(x, i).tolist() == (x**3 + i**2).tolist()
 
 

@@ -188,8 +188,10 @@ class Expressions:
         guard = guard if varies else self.somewhere(guard)
         lanes = self.scope.widths[lane] if step and lane else offset.lanes
         # Only a read of whole dimensions is in range wherever its indices are; others stay where
-        # they stand, since a loop around them may run no times.
-        least = self.region_of(lane) if is_whole(read, self.scope.shapes) else self.b.depth
+        # they stand, since a loop around them may run no times. Lanes without a mask are in range
+        # where their block is known to be full.
+        least = max(self.region_of(lane), *map(self.scope.full_in, free_indices(read)), 0)
+        least = least if is_whole(read, self.scope.shapes) else self.b.depth
         base = self.scope.storage[read.tensor.name].pointer
         dtype = read.tensor.dtype
         raw = llvm_memory.load(self.b, base, dtype, offset, step, lanes, guard, least)

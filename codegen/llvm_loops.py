@@ -111,7 +111,9 @@ class Loops:
         assert full is not None
         if not any(self.small(block) for block in cut):
             with self.plain.when(full):
+                self.scope.full.update((block.index, self.b.depth) for block in cut)
                 self.statements(body)
+                self.scope.full.clear()
         partial = self.b.op("xor", full, self.b.const(1, BOOL))
         self.scope.edges.update(block.index for block in cut)
         with self.plain.when(partial):

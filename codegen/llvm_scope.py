@@ -68,12 +68,19 @@ class Scope:
     lanes: dict[str, Operand] = field(default_factory=dict[str, Operand])
     widths: dict[str, int] = field(default_factory=dict[str, int])
     edges: set[str] = field(default_factory=set[str])  # indices that may leave their extent here
+    full: dict[str, int] = field(
+        default_factory=dict[str, int]
+    )  # region that knows a block is full
     turned: dict[Read, Operand] = field(default_factory=dict[Read, Operand])  # reads at hand
     depth: int = 0  # of the region in which the current statement stands
 
     def row_in(self, indices: Iterable[str]) -> int:
         """The current row, if the unrolled index is among `indices`; else 0."""
         return self.row[1] if self.row is not None and self.row[0] in indices else 0
+
+    def full_in(self, index: str) -> int:
+        """The depth of the region in which the blocks of a grid index are full; 0 without one."""
+        return self.full.get(index, 0)
 
     def place(self, expr: Expr) -> tuple[object, ...]:
         """What tells the value of an expression here from its values elsewhere."""

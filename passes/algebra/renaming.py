@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
-from tensorc.ir.node import Node, rebuild
+from tensorc.ir.node import Node, rebuild, replaced
 from tensorc.ir.print_tensor import show
 from tensorc.ir.tensor import Expr, Position, Read, Reduce, free_indices
 
+N = TypeVar("N", bound=Node)
 Names = Mapping[str, str]  # index names here to index names there
 
 
@@ -17,21 +19,29 @@ class Unsuitable(Exception):
 
 def renamed(expr: Expr, names: Names, reads: dict[Read, set[Read]]) -> Expr:
     """`expr` with its free indices under other names; every read is noted with its new form."""
-    match expr:
+    made = replaced(expr, lambda item: _renamed(item, names, reads))
+    assert isinstance(made, Expr)
+    return made
+
+
+def _renamed(item: Node, names: Names, reads: dict[Read, set[Read]]) -> Node | None:
+    """What a node becomes if its parts are not all there is to it."""
+    match item:
         case Position(index):
             return Position(names.get(index, index))
         case Reduce(_, indices, _, _, _):
             inner = {old: new for old, new in names.items() if old not in indices}
-            caught = {inner[name] for name in free_indices(expr) if name in inner}
-            if caught & set(indices) and not expr.reducer.keeps:
-                raise Unsuitable(f"{show(expr)} would capture an index")
-            return rebuild(expr, lambda item: _renamed(item, inner, reads))
-        case _:
-            made = rebuild(expr, lambda item: _renamed(item, names, reads))
-            if isinstance(expr, Read) and isinstance(made, Read):
-                reads.setdefault(expr, set()).add(made)
+            caught = {inner[name] for name in free_indices(item) if name in inner}
+            if caught & set(indices) and not item.reducer.keeps:
+                raise Unsuitable(f"{show(item)} would capture an index")
+            return _parts(item, inner, reads)
+        case Read():
+            made = _parts(item, names, reads)
+            reads.setdefault(item, set()).add(made)
             return made
+        case _:
+            return None
 
 
-def _renamed(item: Node, names: Names, reads: dict[Read, set[Read]]) -> Node:
-    return renamed(item, names, reads) if isinstance(item, Expr) else item
+def _parts(item: N, names: Names, reads: dict[Read, set[Read]]) -> N:
+    return rebuild(item, lambda part: replaced(part, lambda n: _renamed(n, names, reads)))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tensorc.ir.dtypes import DType, value_of
-from tensorc.ir.node import Node, postorder, rebuild
+from tensorc.ir.node import Node, postorder, rebuild, written_out
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Cast,
@@ -31,6 +31,9 @@ from tensorc.ir.tensor import (
 )
 
 _MARK = "@"  # in names of the normal form until they get names of the program
+
+
+LARGEST = 20_000  # nodes of an expression with all names replaced by what they stand for
 
 
 class Unfused(Exception):
@@ -70,7 +73,10 @@ class Inliner:
     def whole(self, item: Expr) -> Expr:
         """An expression in normal form."""
         if item not in self._memo:
-            self._memo[item] = self._inlined(item)
+            made = self._inlined(item)
+            if written_out(made) > LARGEST:
+                raise Unfused(f"written out, a kernel would have more than {LARGEST:,} parts")
+            self._memo[item] = made
         return self._memo[item]
 
     def _inside(self, item: Node) -> Node:

@@ -61,9 +61,12 @@ def _compared(program: Program, setting: Setting, cuts: str) -> Planned:
     """The plan of least time, or none unless it clearly takes less than the plain lowering. Raises
     Unfused."""
     static = setting.static
-    plans = {str(plan): plan for plan in (fuse(program, static, way) for way in _WAYS[cuts])}
-    timed = [(_time(program, _fused(program, plan, setting), setting), plan)
-             for plan in plans.values()]  # fmt: skip
+    plans: list[Plan] = []
+    for way in _WAYS[cuts]:
+        plan = fuse(program, static, way)
+        if not any(plan.kernels == other.kernels for other in plans):
+            plans.append(plan)
+    timed = [(_time(program, _fused(program, plan, setting), setting), plan) for plan in plans]
     ours, best = min(timed, key=lambda item: item[0])
     widths = setting.widths
     plain = lower(program, widths, setting.units, setting.machine, static)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tensorc.ir.affine import is_whole
 from tensorc.ir.dtypes import settled, value_of
-from tensorc.ir.node import Node, children, postorder, rebuild
+from tensorc.ir.node import Node, children, postorder, rebuild, replaced
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Apply,
@@ -178,9 +178,15 @@ def _flat(expr: Expr, known: Mapping[Reduce, Value]) -> Expr:
 
 def _named(expr: Expr, names: Mapping[Expr, Tile], own: bool = False) -> Expr:
     """`expr` with the values that have tiles replaced; `own`: those below it only."""
-    if not own and expr in names:
-        return value(names[expr])
-    return rebuild(expr, lambda item: _named(item, names) if isinstance(item, Expr) else item)
+
+    def named(item: Node) -> Node | None:
+        if isinstance(item, Expr) and item in names and not (own and item is expr):
+            return value(names[item])
+        return None
+
+    made = replaced(expr, named)
+    assert isinstance(made, Expr)
+    return made
 
 
 def _reusing(made: list[Statement], dead: list[Tile]) -> list[Statement]:

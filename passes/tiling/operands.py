@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tensorc.ir.integers import Integers
-from tensorc.ir.node import Node, postorder, rebuild
+from tensorc.ir.node import Node, postorder, replaced
 from tensorc.ir.polynomial import Polynomial, linear, polynomial, symbols
 from tensorc.ir.tensor import (
     Apply,
@@ -230,12 +230,11 @@ def value(tile: Tile) -> Value:
 def stored(expr: Expr) -> Expr:
     """An expression of level 1 without reductions as one of level 2: roundings are casts."""
 
-    def changed(item: Node) -> Node:
+    def changed(item: Node) -> Node | None:
         if isinstance(item, Reduce):
             raise Unfused("a factor holds a reduction")
-        made = rebuild(item, changed)
-        return Cast(made.dtype, made.arg) if isinstance(made, Round) else made
+        return Cast(item.dtype, stored(item.arg)) if isinstance(item, Round) else None
 
-    found = changed(expr)
+    found = replaced(expr, changed)
     assert isinstance(found, Expr)
     return found

@@ -12,7 +12,7 @@ A factor that a mask made 0 stays 0 whatever it is multiplied by, as the numeric
 from __future__ import annotations
 
 from tensorc.ir.functions import FUNCTIONS, SUM
-from tensorc.ir.node import Node, postorder, rebuild
+from tensorc.ir.node import postorder, replaced
 from tensorc.ir.plan import State
 from tensorc.ir.tensor import (
     Apply,
@@ -83,12 +83,7 @@ class SideBySide:
         across = {read: self.copy(read, index, column) for read in reads_in(flat)
                   if self.is_across(read, index, column)}  # fmt: skip
 
-        def change(node: Node) -> Node:
-            if isinstance(node, Read) and node in across:
-                return across[node]
-            return rebuild(node, change) if isinstance(node, Expr) else node
-
-        made = change(flat)
+        made = replaced(flat, lambda n: across.get(n) if isinstance(n, Read) else None)
         assert isinstance(made, Expr)
         return made
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorc.ir.dtypes import REAL, DType, settled
 from tensorc.ir.functions import FUNCTIONS, MAX, PROD, SUM, accumulator
-from tensorc.ir.node import Node, postorder, rebuild
+from tensorc.ir.node import Node, postorder, rebuild, replaced
 from tensorc.ir.plan import Pass, State
 from tensorc.ir.tensor import (
     Apply,
@@ -313,9 +313,9 @@ def _nested(item: Pass, index: str) -> bool:
 
 def _named(expr: Expr, names: Mapping[str, Expr]) -> Expr:
     """A formula of the plan over tiles."""
-    if isinstance(expr, Value):
-        return names[expr.tile]
-    return rebuild(expr, lambda n: _named(n, names) if isinstance(n, Expr) else n)
+    made = replaced(expr, lambda item: names[item.tile] if isinstance(item, Value) else None)
+    assert isinstance(made, Expr)
+    return made
 
 
 def _finite(top: Reduce, value: Expr) -> Expr:

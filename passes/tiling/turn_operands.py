@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from tensorc.ir.functions import SUM
-from tensorc.ir.node import Node, postorder, rebuild
+from tensorc.ir.node import postorder, replaced
 from tensorc.ir.tensor import Equation, Expr, Position, Program, Read, Reduce, Tensor, free_indices
 from tensorc.passes.tiling.contiguity import Along, Units, reads_in, stride_class
 
@@ -88,11 +88,6 @@ def _copy(read: Read, column: str, taken: set[str]) -> Equation:
 
 
 def _changed(body: Expr, change: Mapping[Read, Read]) -> Expr:
-    def deep(item: Node) -> Node:
-        if isinstance(item, Read) and item in change:
-            return change[item]
-        return rebuild(item, deep) if isinstance(item, Expr) else item
-
-    made = deep(body)
+    made = replaced(body, lambda item: change.get(item) if isinstance(item, Read) else None)
     assert isinstance(made, Expr)
     return made

@@ -101,6 +101,13 @@ def children(item: Node) -> tuple[Node, ...]:
     return tuple(_nodes_in(fields_of(item)))
 
 
+@fact
+def written_out(item: Node) -> int:
+    """How many nodes there would be if every shared one were written wherever it stands: what
+    printing costs, which may be exponentially more than the graph has."""
+    return 1 + sum(written_out(child) for child in children(item))
+
+
 def _nodes_in(values: Iterable[object]) -> Iterator[Node]:
     for value in values:
         if isinstance(value, Node):
@@ -130,6 +137,23 @@ def rebuild(item: N, change: Callable[[Node], Node]) -> N:
     if all(a is b for a, b in zip(old, new, strict=True)):
         return item
     return type(item)(*new)
+
+
+def replaced(root: Node, change: Callable[[Node], Node | None]) -> Node:
+    """`root` with each node for which `change` gives another one replaced by that, outermost first.
+
+    What stands in several places is done once: expressions are graphs, and as trees they may be
+    exponentially larger.
+    """
+    memo: dict[Node, Node] = {}
+
+    def deep(item: Node) -> Node:
+        if item not in memo:
+            other = change(item)
+            memo[item] = rebuild(item, deep) if other is None else other
+        return memo[item]
+
+    return deep(root)
 
 
 def _changed(value: object, change: Callable[[Node], Node]) -> object:

@@ -127,14 +127,14 @@ def _pass(item: Pass) -> Iterator[str]:
 
 def shown(expr: Expr, names: dict[Reduce, str]) -> Expr:
     """`expr` with states by name."""
-    from tensorc.ir.node import Node, rebuild
+    from tensorc.ir.node import Node, replaced
     from tensorc.ir.tensor import Value, value_type
 
-    def named(item: Node) -> Node:
+    def named(item: Node) -> Node | None:
         if isinstance(item, Reduce) and item in names:
             return Value(names[item], (), value_type(item))
-        return rebuild(item, named)
+        return None
 
-    found = named(expr)
+    found = replaced(expr, named)
     assert isinstance(found, Expr)
     return found

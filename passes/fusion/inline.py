@@ -33,7 +33,7 @@ from tensorc.ir.tensor import (
 _MARK = "@"  # in names of the normal form until they get names of the program
 
 
-LARGEST = 20_000  # nodes of an expression with all names replaced by what they stand for
+LARGEST = 200_000  # nodes of an expression with all names replaced by what they stand for
 
 
 class Unfused(Exception):

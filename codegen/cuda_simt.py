@@ -192,6 +192,8 @@ def reduction(scope: Scope, item: Let) -> Iterator[str]:
     rows, columns = (set(side) & set(tile.axes) for side in (frame.rows, frame.columns))
     if rows and columns:
         raise NotImplementedError(f"{tile.name}: a reduction over {', '.join(item.reduced)}")
+    if kind.integral and op in (MAX, MIN):
+        raise NotImplementedError(f"{tile.name}: the {op} of integers across threads")
     outer = "i" if rows else ("j" if columns else "")
     neutral = constant(_NEUTRAL[op], kind)
     head = f"TCT_FOR({outer}, {shape[0]}) " if outer else ""

@@ -15,6 +15,7 @@ from tensorc.ir.plan import Plan, Planned
 from tensorc.ir.polynomial import symbols
 from tensorc.ir.tensor import Program, Reduce
 from tensorc.ir.tile import TileProgram
+from tensorc.passes.fusion.agree import compares_again
 from tensorc.passes.fusion.fuse import fuse
 from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.fusion.price import GUESS, sizes_of
@@ -64,8 +65,12 @@ def _compared(program: Program, setting: Setting, cuts: str) -> Planned:
     plans: list[Plan] = []
     for way in _WAYS[cuts]:
         plan = fuse(program, static, way)
-        if not any(plan.kernels == other.kernels for other in plans):
+        outputs = [output.body for kernel in plan.kernels for output in kernel.outputs]
+        known = any(plan.kernels == other.kernels for other in plans)
+        if not known and not compares_again(outputs):
             plans.append(plan)
+    if not plans:
+        raise Unfused("it compares values that a kernel would compute again, in another order")
     timed = [(_time(program, _fused(program, plan, setting), setting), plan) for plan in plans]
     ours, best = min(timed, key=lambda item: item[0])
     widths = setting.widths

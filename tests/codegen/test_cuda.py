@@ -99,3 +99,22 @@ def test_the_source_of_softmax(golden: Golden) -> None:
     """The text is for people: names of the program, one reduction over lanes for each sum."""
     (program,) = read("op softmax(x: f32[m, n]) -> p: f32[m, n]\n  p[m, n] = softmax[n](x[m, n])\n")
     golden("softmax.cu", levels(program, request("sm_90a", {}, {})).source)
+
+
+def test_an_argmin_of_products_on_tensor_cores_or_not() -> None:
+    """Integers are reduced by plain kernels; the element found is the minimum to the last bit."""
+    compiler()
+    (program,) = read(
+        "op nearest(x: f16[p, d], c: f16[k, d]) -> a: i64[p], least: f32[p]\n"
+        "  r[p, k] = sum[d](x[p, d] * c[k, d])\n"
+        "  a[p] = argmin[k](r[p, k])\n"
+        "  least[p] = min[k](r[p, k])\n"
+    )
+    draw = np.random.default_rng(0)
+    x, c = (draw.standard_normal(shape).astype(np.float16) for shape in ((70, 32), (40, 32)))
+    call = prepare(program, {"x": x, "c": c})
+    want = interpret(program, call.arrays, call.extents)
+    for arch in ARCHES:
+        got = run(call, "emulator", arch)
+        np.testing.assert_array_equal(got["a"], want["a"])
+        np.testing.assert_allclose(got["least"], want["least"], rtol=1e-3, atol=1e-3)

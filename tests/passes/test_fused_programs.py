@@ -171,3 +171,30 @@ def test_programs_that_were_wrong(name: str) -> None:
     item = canonicalise(source)
     sizes = every_extent(item, extents)
     right(source, fused(item, sizes), arguments(item, sizes, 1), sizes)
+
+
+NEAREST = """
+op nearest(x: f32[p, d], c: f32[k, d]) -> a: i64[p], least: f32[p]
+  r[p, k] = sum[d]((x[p, d] - c[k, d]) ** 2)
+  a[p] = argmin[k](r[p, k])
+  least[p] = min[k](r[p, k])
+
+op inline(x: f32[p, d], c: f32[k, d]) -> a: i64[p]
+  a[p] = argmin[k](sum[d]((x[p, d] - c[k, d]) ** 2))
+
+op masked(x: f32[p, d], c: f32[k, d]) -> a: i64[p]
+  r[p, k] = sum[d](x[p, d] * c[k, d])
+  a[p] = sum[k](1 where r[p, k] >= max[j=|k|](r[p, j]))
+"""
+
+
+@pytest.mark.parametrize("cuts", ["cost", "none", "all"])
+def test_values_that_are_compared_are_computed_once(cuts: str) -> None:
+    """An argmin finds the element that is the minimum, to the last bit."""
+    draw = np.random.default_rng(0)
+    x = draw.standard_normal((200, 16)).astype(np.float32)
+    c = draw.standard_normal((10, 16)).astype(np.float32)
+    for op in tc.loads(NEAREST):
+        got, want = op.on("cpu", cuts=cuts)(x, c), op.on("interpreter")(x, c)
+        got, want = (item[0] if isinstance(item, tuple) else item for item in (got, want))
+        np.testing.assert_array_equal(got, want)

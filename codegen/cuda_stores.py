@@ -3,7 +3,7 @@ side by side in it, element by element elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tensorc.codegen.cuda_fragments import LANE, positions
 from tensorc.codegen.cuda_functions import bare, narrowed
@@ -97,71 +97,70 @@ def _pieces(scope: Scope, item: Store, frame: Frames, axis: int) -> Iterator[str
     """Pairs of f32; or 8 neighbours of 16 bits, which a lane gets from its quad."""
     last = item.subscripts[axis]
     assert isinstance(last, Position)
-    exprs = (*item.subscripts, item.value)
     half = item.tensor.dtype is not F32
-    frame.bind(exprs)
+    frame.bind((*item.subscripts, item.value))
+    pair = list(_pair(scope, item, frame))
+    columns = frame.blocks.columns
+    lanes = dict(frame.lanes) | positions(frame.columns, frame.sizes, _first(scope, columns, half))
+    count, name = (columns // 4, "t") if half else (columns, "j")
+    yield f"TCT_FOR(i, {frame.blocks.rows}) TCT_FOR(half, 2) TCT_FOR({name}, {count}) {{"
+    yield from _words(item, pair) if half else ("  " + line for line in pair)
+    halves = {a: _at_half(lane) for a, lane in lanes.items()}
+    for line in scope.place(halves, item.subscripts, frame.lanes):
+        yield "  " + line
+    tests, text = _written(scope, item, frame, axis, last.index)
+    scope.leave()
+    yield f"  if ({' && '.join(tests)}) {text}" if tests else f"  {text}"
+    yield "}"
+
+
+def _pair(scope: Scope, item: Store, frame: Frames) -> Iterator[str]:
+    """Two neighbouring values, 0 outside of the domain."""
     axes = {axis for read in tensors_in((item.value,)) for axis in free_indices(read)}
     values = list(scope.place(frame.lanes, (item.value,), axes))
     value = scope.e.value(item.value, F32)
     if tests := scope.inside(axes & frame.lanes.keys()):
         value = f"{' && '.join(tests)} ? {value} : 0.0f"
     scope.leave()
-    rows, columns = frame.blocks.rows, frame.blocks.columns
-    lanes = dict(frame.lanes)
-    if half:
-        at = (
-            Index.of("warp_n", scope.placement.columns) * (8 * columns)
-            + Index.of("t", columns // 4) * 32
-            + LANE % 4 * 8
-        )
-        lanes |= positions(frame.columns, frame.sizes, at)
-        count, name, width = columns // 4, "t", 8
-    else:
-        at = (
-            Index.of("warp_n", scope.placement.columns) * (8 * columns)
-            + Index.of("j", columns) * 8
-            + LANE % 4 * 2
-        )
-        lanes |= positions(frame.columns, frame.sizes, at)
-        count, name, width = columns, "j", 2
-    yield f"TCT_FOR(i, {rows}) TCT_FOR(half, 2) TCT_FOR({name}, {count}) {{"
-    if half:
-        yield "  u32 words[4];"
-        yield "  TCT_FOR(word, 4) {"
-        yield "    const int j = 4 * t + word;"
-        pad = "    "
-    else:
-        pad = "  "
-    yield f"{pad}float pair[2];"
+    yield "float pair[2];"
     inner = ["const int reg = 2 * half + side;", *values, f"pair[side] = {bare(value)};"]
-    for line in block("TCT_FOR(side, 2)", inner):
-        yield pad + line
+    yield from block("TCT_FOR(side, 2)", inner)
+
+
+def _first(scope: Scope, columns: int, half: bool) -> Index:
+    """The column of a piece's first element."""
+    warp = Index.of("warp_n", scope.placement.columns) * (8 * columns)
     if half:
-        yield f"    words[word] = {PACKED[item.tensor.dtype]}(pair[0], pair[1]);"
-        yield "  }"
-        yield "  tct_quad_transpose(words, lane);"
-    halves = {a: _at_half(lane) for a, lane in lanes.items()}
-    for line in scope.place(halves, item.subscripts, frame.lanes):
-        yield "  " + line
-    tests = _once(scope, item, frame)
+        return warp + Index.of("t", columns // 4) * 32 + LANE % 4 * 8
+    return warp + Index.of("j", columns) * 8 + LANE % 4 * 2
+
+
+def _words(item: Store, pair: Sequence[str]) -> Iterator[str]:
+    """Four pairs as words of 16 bits each, exchanged so that a lane has neighbours."""
+    yield "  u32 words[4];"
+    yield "  TCT_FOR(word, 4) {"
+    yield "    const int j = 4 * t + word;"
+    yield from ("    " + line for line in pair)
+    yield f"    words[word] = {PACKED[item.tensor.dtype]}(pair[0], pair[1]);"
+    yield "  }"
+    yield "  tct_quad_transpose(words, lane);"
+
+
+def _written(
+    scope: Scope, item: Store, frame: Frames, axis: int, last: str
+) -> tuple[list[str], str]:
+    """The conditions of a piece's store, and the store."""
+    half, tests = item.tensor.dtype is not F32, _once(scope, item, frame)
     where = " + ".join(_target(scope, item))
     if scope.rows_whole(item.tensor, axis):  # aligned rows have whole pieces
-        tests += scope.inside(frame.lanes)
         kind = "tc_u32x4" if half else "tc_u32x2"
-        held = (
-            "words[0], words[1], words[2], words[3]"
-            if half
-            else ("tc_f32_bits(pair[0]), tc_f32_bits(pair[1])")
-        )
-        text = f"*({kind}*)({where}) = {{{held}}};"
-    else:
-        tests += scope.inside(frame.lanes.keys() - {last.index})
-        rest = f"{scope.parameters.extent(last.index)} - {scope.e.position[last.index]}"
-        call = "tct_store8" if half else "tct_store2"
-        text = f"{call}({where}, {'words' if half else 'pair'}, tct_count({rest}, {width}));"
-    scope.leave()
-    yield f"  if ({' && '.join(tests)}) {text}" if tests else f"  {text}"
-    yield "}"
+        words = ("words[0], words[1], words[2], words[3]" if half
+                 else "tc_f32_bits(pair[0]), tc_f32_bits(pair[1])")  # fmt: skip
+        return tests + scope.inside(frame.lanes), f"*({kind}*)({where}) = {{{words}}};"
+    rest = f"{scope.parameters.extent(last)} - {scope.e.position[last]}"
+    call, held, width = ("tct_store8", "words", 8) if half else ("tct_store2", "pair", 2)
+    tests += scope.inside(frame.lanes.keys() - {last})
+    return tests, f"{call}({where}, {held}, tct_count({rest}, {width}));"
 
 
 def _at_half(lane: Index) -> Index:

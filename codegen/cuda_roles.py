@@ -119,12 +119,16 @@ class Roles:
         yield "const int warp = tc_warp_uniform(threadIdx.x / 32), lane = threadIdx.x % 32;"
         yield "const int group = warp / 4, warp_m = warp % 4, thread = threadIdx.x % 128;"
         yield from self.rings.start()
-        counts = [self.count(block) for block in self.kernel.grid] or ["1ll"]
-        yield f"const i64 blocks = {' * '.join(counts)};"
+        for block in self.kernel.grid:
+            size = self.parameters.extent(block.index)
+            more = size if block.size == 1 else f"({size} + {block.size - 1}) / {block.size}"
+            yield f"const u32 {self.count(block)} = (u32)({more});"
+        counts = [self.count(block) for block in self.kernel.grid] or ["1"]
+        yield f"const u32 blocks = {' * '.join(counts)};"
 
     def count(self, block: Block) -> str:
-        size = self.parameters.extent(block.index)
-        return size if block.size == 1 else f"(({size} + {block.size - 1}) / {block.size})"
+        """How many blocks an index has; all together fewer than 2^31, which a launch checks."""
+        return f"blocks_{block.index}"
 
     def role(self, number: int) -> Iterator[str]:
         """One role's program, over all blocks of the grid that this thread block takes."""
@@ -140,7 +144,7 @@ class Roles:
         single = role.warps == 1
         inner = list(self.tokens(role, "before"))
         inner += ["u32 before = 0, round = 0;"]
-        inner += ["for (i64 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {"]
+        inner += ["for (u32 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {"]
         inner += ["  " + line for line in (*self.grid(), *self.block(role))]
         inner += ["  before += tiles;", "}", *self.tokens(role, "after")]
         if single:
@@ -171,14 +175,19 @@ class Roles:
 
     def grid(self) -> Iterator[str]:
         """The grid's indices of this block, and how many iterations its loop has."""
-        yield "i64 rest = block;"
+        if len(self.kernel.grid) > 1:
+            yield "u32 rest = block;"
         for block in reversed(self.kernel.grid):
             name = self.scope.e.base.get(block.index) or self.scope.names.plain(
                 f"{block.index}0" if block.size > 1 else block.index
             )
             scale = f" * {block.size}" if block.size > 1 else ""
-            yield f"const i64 {name} = rest % {self.count(block)}{scale};"
-            yield f"rest /= {self.count(block)};"
+            own = "rest" if len(self.kernel.grid) > 1 else "block"
+            first = block is self.kernel.grid[0]
+            number = own if first else f"({own} % {self.count(block)})"
+            yield f"const i64 {name} = (i64){number}{scale};"
+            if not first:
+                yield f"rest /= {self.count(block)};"
             self.scope.e.base[block.index] = name
             self.scope.block[block.index] = block.size
         lower, upper = (self.parameters.polynomial(p) for p in (self.loop.lower, self.loop.upper))
@@ -365,6 +374,8 @@ class Roles:
                 case expr:
                     value = self.scope.e.value(expr, kind)
             yield f"{_over(shape)}{_each(self.values[result.name], shape)} = {value};"
+            if len(shape) == 3:  # or it would be written behind the fence of its first product
+                yield f"tc_tie({_flat(self.values[result.name], shape)});"
 
     def staged(self, let: Let) -> Iterator[str]:
         """A tile of shared memory after the loop: written by the role's threads."""
@@ -390,6 +401,11 @@ def _passes(role: Role, token: str) -> bool:
 
 def _over(shape: Sequence[int]) -> str:
     return "".join(f"TCT_FOR({v}, {n}) " for v, n in zip(_LOOPS, shape, strict=False))
+
+
+def _flat(name: str, shape: Sequence[int]) -> str:
+    """Accumulators of 64 rows as one array."""
+    return f"(float(&)[{shape[1] * 4}]){name}[0]"
 
 
 def _each(name: str, shape: Sequence[int]) -> str:

@@ -28,12 +28,14 @@ from tensorc.codegen.cuda_functions import (
     widened,
 )
 from tensorc.codegen.cuda_index import Index
+from tensorc.codegen.cuda_masks import masked
 from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.codegen.cuda_shared import element as shared_element
 from tensorc.ir.dtypes import BF16, BOOL, F16, F32, DType, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
 from tensorc.ir.tensor import Expr, Select, free_indices
 from tensorc.ir.tile import Frame, Let, Operand, Tile
+from tensorc.ir.walk_tile import constant as constant_everywhere
 from tensorc.ir.walk_tile import tensors_in, values_in
 
 _COMBINED: dict[Reducer, str] = {
@@ -168,6 +170,13 @@ def _assigned(scope: Scope, item: Let, body: Expr, head: str) -> Iterator[str]:
 def _guarded(scope: Scope, item: Let, body: Select) -> Iterator[str]:
     """Set the lanes of which the guard does not hold."""
     frame = frames(scope, (body.condition, body.no), (item.tile,))
+    if constant_everywhere(body.no):
+        target = element(item.tile, scope.variables[item.tile.name], scope.placement)
+        text = f"{target} = {_value(scope, body.no, item.tile)};"
+        lines = masked(scope, body.condition, frame.lanes, frame.columns, frame.blocks, text)
+        if lines is not None:
+            yield from lines
+            return
     frame.bind((body.condition, body.no))
     target = element(item.tile, scope.variables[item.tile.name], scope.placement)
     lines = list(scope.place(frame.lanes, (body.condition, body.no)))

@@ -17,6 +17,9 @@ TC_DEV int tct_tiles(i64 lower, i64 upper, int block) {
 // `left` elements from here on, of which a piece takes at most `most`
 TC_DEV int tct_count(i64 left, int most) { return left < 0 ? 0 : (left < most ? (int)left : most); }
 
+// how far it is to a limit, as far as the columns of a tile are concerned
+TC_DEV int tct_limit(i64 left) { return left < -65536 ? -65536 : (left > 65536 ? 65536 : (int)left); }
+
 // the offset of a byte of a row in a tile of ROWS rows in panels of SPAN bytes: pieces of 16 bytes
 // are exchanged within their row
 template <int ROWS, int SPAN> TC_DEV u32 tct_byte(u32 row, u32 byte) {

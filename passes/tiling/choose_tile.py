@@ -21,9 +21,9 @@ from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.tiling.contiguity import Units
 from tensorc.passes.tiling.estimate import Estimate, estimate
 from tensorc.passes.tiling.lower import Widths
-from tensorc.passes.tiling.shapes import Shape, shapes
+from tensorc.passes.tiling.shapes import SUMS, Shape, shapes
 from tensorc.passes.tiling.tile_chain import NoProduct, tile_chain
-from tensorc.passes.tiling.tile_product import Scene, Tiling, tile_product
+from tensorc.passes.tiling.tile_product import Scene, Tiling, one_product, tile_product
 
 PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}  # that tiles are chosen for
 
@@ -33,7 +33,8 @@ class Wanted:
     """What a program is tiled for. `widths`: of plain kernels; `units`: the unit-stride axis of
     tensors that are not row-major; `static`: extents fixed in the kernels; `hints`: others, that
     only guide; `names`: names that no tile may have; `gpu`: whose rates choose (None: the usual);
-    `refused`: why a kernel cannot be made into code ("": it can)."""
+    `refused`: why a kernel cannot be made into code ("": it can); `sums`: elements of a result
+    that may be in the registers of a block."""
 
     machine: str
     widths: Widths
@@ -43,6 +44,7 @@ class Wanted:
     names: frozenset[str] = frozenset()
     gpu: Product | None = None
     refused: Callable[[Kernel], str] = lambda kernel: ""
+    sums: int = SUMS
 
     @property
     def guided(self) -> dict[str, int]:
@@ -88,7 +90,7 @@ def candidates(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Iterator[Ca
     reasons: list[str] = []
     made: set[tuple[tuple[str, int], ...]] = set()
     fits = False
-    for shape in shapes(scene.machine):
+    for shape in shapes(scene.machine, one_product(item), wanted.sums):
         try:
             tiling = _tiling(item, scene, shape)
             key = tuple(sorted(tiling.lanes.items()))

@@ -15,6 +15,7 @@ from tensorc.codegen import cuda_simt as simt
 from tensorc.codegen import cuda_stores as stores
 from tensorc.codegen.cuda_fragments import dimensions
 from tensorc.codegen.cuda_functions import constant
+from tensorc.codegen.cuda_partial import partial_sums
 from tensorc.codegen.cuda_rings import Rings, iteration
 from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.codegen.cuda_wgmma import product
@@ -61,6 +62,7 @@ class Roles:
         }
         self.puts = {f"store.{s.tensor.name}": s for s in statements(kernel.body)
                      if isinstance(s, Store)}  # fmt: skip
+        self.after = frozenset(statements(kernel.body)) - frozenset(statements(self.loop.body))
         self.bodies = {body.operation: body for body in made.bodies}
         self.whole = dict(self.scope.tiles)
         self.rings = Rings(self.scope, made, self.loop)
@@ -72,6 +74,8 @@ class Roles:
             if isinstance(item, Perform) and item.call.operation in self.bodies
             for result in item.results
         }
+        self.parts = partial_sums(self.loop)
+        self.whole_sums: set[str] = set()  # of them, those that the current role has added up
         self.flying: list[str] = []  # results in flight, oldest first
         self.values: dict[str, str] = {}  # the arrays of the current role's values
         self.current, self.number = made.roles[0], 0
@@ -136,7 +140,7 @@ class Roles:
         kept = dict(self.scope.variables)
         self.current = role
         self.number = number
-        self.flying = []
+        self.flying, self.whole_sums = [], set()
         yield f"// ---- role {role.name} ----"
         yield f'tc_note_role("{role.name}");'
         yield from self.registers(role)
@@ -177,16 +181,15 @@ class Roles:
         """The grid's indices of this block, and how many iterations its loop has."""
         if len(self.kernel.grid) > 1:
             yield "u32 rest = block;"
-        for block in reversed(self.kernel.grid):
+        for place, block in reversed(list(enumerate(self.kernel.grid))):
             name = self.scope.e.base.get(block.index) or self.scope.names.plain(
                 f"{block.index}0" if block.size > 1 else block.index
             )
             scale = f" * {block.size}" if block.size > 1 else ""
             own = "rest" if len(self.kernel.grid) > 1 else "block"
-            first = block is self.kernel.grid[0]
-            number = own if first else f"({own} % {self.count(block)})"
+            number = f"({own} % {self.count(block)})" if place else own
             yield f"const i64 {name} = (i64){number}{scale};"
-            if not first:
+            if place:
                 yield f"rest /= {self.count(block)};"
             self.scope.e.base[block.index] = name
             self.scope.block[block.index] = block.size
@@ -293,6 +296,7 @@ class Roles:
         names = self.bodies[item.call.operation].statements
         copies: list[tuple[str, str, Tile]] = []
         for number, statement in enumerate(names):
+            yield from self.added_up(statement)
             if statement in self.puts:
                 yield from self.store(self.puts[statement], windows)
                 continue
@@ -311,6 +315,16 @@ class Roles:
         for other, source, tile in copies:
             shape = dimensions(tile, self.scope.placement) if tile.axes else ()
             yield f"{_over(shape)}{_each(other, shape)} = {_each(source, shape)};"
+
+    def added_up(self, statement: str) -> Iterator[str]:
+        """The sums of which threads have parts, before what reads them after the loop."""
+        item = self.puts.get(statement) or self.lets[statement]
+        for name in sorted(self.parts & reads(item) - self.whole_sums):
+            if item in self.after:
+                self.whole_sums.add(name)
+                array = self.scope.variables[name]
+                (count, _) = dimensions(self.scope.tiles[name], self.scope.placement)
+                yield f"TCT_FOR(i, {count}) tct_quad_sum({array}[i]);"
 
     def target(
         self, let: Let, held: Sequence[str], later: Sequence[str]
@@ -336,7 +350,8 @@ class Roles:
         """A statement of the threads, into this array."""
         self.scope.variables["="] = name
         if let.op is not None:
-            yield from simt.reduction(self.scope, let)
+            carried = let.tile.name.removesuffix("'") in self.parts
+            yield from simt.reduction(self.scope, let, across=not carried)
         elif isinstance(let.tile.layout, Operand):
             yield from simt.operand(self.scope, let)
         else:

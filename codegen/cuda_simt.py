@@ -186,9 +186,9 @@ def _guarded(scope: Scope, item: Let, body: Select) -> Iterator[str]:
     yield from block(frame.loops(), [*lines, f"if {test} {target} = {value};"])
 
 
-def reduction(scope: Scope, item: Let) -> Iterator[str]:
+def reduction(scope: Scope, item: Let, across: bool = True) -> Iterator[str]:
     """d = [onto op] op over lanes: in each thread, then among the lanes that share the result, then
-    across warps through shared memory."""
+    across warps through shared memory. `across`: False where threads keep their own parts."""
     tile, op = item.tile, item.op
     assert op is not None
     frame = frames(scope, (item.body,), (tile,))
@@ -222,7 +222,7 @@ def reduction(scope: Scope, item: Let) -> Iterator[str]:
     yield f"{pad}{C_TYPES[kind]} total = {total};"
     masks = [] if columns or not frame.columns else [1, 2]
     masks += [] if rows or not frame.rows else [4, 8, 16]
-    for mask in masks:
+    for mask in masks if across else []:
         both = (_shuffled("total", mask, kind), "total")  # `||` must not skip the exchange
         yield f"{pad}total = {_function(op, both, kind)};"
     for line in _across(scope, item, frame, (bool(rows), bool(columns)), kind):
@@ -253,6 +253,9 @@ def _parts(
     scope.leave()
     loops = frame.loops().replace(f"TCT_FOR({outer}, {_count(frame, outer)}) ", "", 1)
     both = _function(item.op, ("part[reg]", value), kind)
+    first = {"i": "j", "j": "i"}.get(outer, "")
+    if first and not lines and _count(frame, first) > 1:  # no operation with the neutral element
+        both = f"{first} ? {both} : {value}"
     yield from block(loops, [*lines, f"part[reg] = {both};"])
 
 

@@ -37,6 +37,14 @@ TC_DEV u32 tct_operand(u32 address, u32 panels) {
 TC_DEV u64 tct_descriptor(u32 low) { return (u64)0x40000040 << 32 | low; }
 #endif
 
+// the sums of two rows of which the threads of a quad have parts
+TC_DEV void tct_quad_sum(float (&v)[2]) {
+  TCT_FOR(side, 2) {
+    v[side] += tc_shfl_xor_f32(v[side], 1);
+    v[side] += tc_shfl_xor_f32(v[side], 2);
+  }
+}
+
 // a 4 x 4 transposition of words in a quad: lane q gets word q of each of the four lanes
 TC_DEV void tct_quad_transpose(u32 (&v)[4], int lane) {
   const bool odd = lane & 1, upper = lane & 2;

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from tensorc.ir.plan import Plan, PlannedKernel
 from tensorc.ir.polynomial import Polynomial, Symbol, evaluate, symbols
 from tensorc.ir.tensor import Program
-from tensorc.ir.tile import Kernel
+from tensorc.ir.tile import Kernel, Let, Loop
+from tensorc.ir.walk_tile import statements
 from tensorc.machine.machines import MACHINES
 from tensorc.machine.product import Product, load_product
 from tensorc.passes.fusion.inline import Unfused
@@ -103,7 +104,7 @@ def candidates(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Iterator[Ca
         except Unfused as why:
             reasons.append(str(why))
             continue
-        if refusal := wanted.refused(kernel):
+        if refusal := wanted.refused(kernel) or _crowded(kernel, shape, scene):
             reasons.append(refusal)
             continue
         found = None
@@ -116,6 +117,18 @@ def candidates(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Iterator[Ca
         yield Candidate(shape, kernel, found)
     if not fits:
         raise Unfused(reasons[0])
+
+
+def _crowded(kernel: Kernel, shape: Shape, scene: Scene) -> str:
+    """Why one warp group cannot hold the sums of a tile, where it has to: its threads then copy as
+    well as multiply."""
+    loops = (item for item in statements(kernel.body) if isinstance(item, Loop))
+    lets = (item for loop in loops for item in statements(loop.body) if isinstance(item, Let))
+    shared = [item.by.instruction for item in lets if item.tile.space == "shared"]
+    groups = scene.machine.name == "sm_90a" and shape.m * shape.n > SUMS // 2
+    if not groups or all(name.startswith("tma") for name in shared):
+        return ""
+    return f"a warp group has no registers for {shape.m} x {shape.n} sums"
 
 
 def chosen(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Candidate:

@@ -52,8 +52,9 @@ def fold_scale(kernel: Kernel, static: Mapping[str, int]) -> Kernel:
 
 
 def _scale(let: Let, static: Mapping[str, int]) -> tuple[Value, Expr] | None:
-    """The tile and the constant that a statement multiplies; None: it does something else."""
-    match let.body:
+    """The tile and the constant that a statement multiplies, where a mask holds if it has one;
+    None: it does something else."""
+    match _unmasked(let.body):
         case Apply(function, (Value() as base, factor)) if function.name in ("mul", "div"):
             made = factor if function.name == "mul" else call("div", integer(1), factor)
         case Apply(function, (factor, Value() as base)) if function.name == "mul":
@@ -66,13 +67,18 @@ def _scale(let: Let, static: Mapping[str, int]) -> tuple[Value, Expr] | None:
     return (base, made) if isinstance(number, Fraction) and number > 0 else None
 
 
+def _unmasked(body: Expr) -> Expr:
+    return body.yes if isinstance(body, Select) and body.no is LEAST else body
+
+
 def _without(kernel: Kernel, let: Let, base: Value, factor: Expr) -> Kernel:
     """The kernel in which what is made of a scaled tile is made of the tile itself, if all of it is
     masked, compared or raised; else as it is."""
     family = _family(kernel, let)
     if family is None or any(family & _fixed(item) for item in statements(kernel.body)):
         return kernel
-    known = {let.tile.name: base}
+    mask = let.body if isinstance(let.body, Select) else None
+    known = {} if mask else {let.tile.name: base}
 
     def plain(item: Node) -> Node | None:
         return known.get(item.tile) if isinstance(item, Value) else None
@@ -84,7 +90,7 @@ def _without(kernel: Kernel, let: Let, base: Value, factor: Expr) -> Kernel:
 
     def change(item: Statement) -> Statement | None:
         if item is let:
-            return None
+            return replace(let, body=replace(mask, yes=base)) if mask else None
         inner = isinstance(item, Let) and item.tile.name in family
         return _with(item, plain if inner else scaled)
 
@@ -235,8 +241,11 @@ class _Shifts:
                 others.add(item.tile.name)
         carried = {c.tile.name for i in statements(kernel.body) if isinstance(i, Loop)
                    for c in i.carries}  # fmt: skip
-        made = {i.tile.name for i in statements(kernel.body)
-                if isinstance(i, Let) and isinstance(i.body, Apply) and i.body.function is _MAX}
+        made = {
+            i.tile.name
+            for i in statements(kernel.body)
+            if isinstance(i, Let) and isinstance(i.body, Apply) and i.body.function is _MAX
+        }
         return _Shifts(frozenset((sides & made) - others - carried - {f"{c}'" for c in carried}))
 
     def scaled(self, part: Expr) -> Expr:

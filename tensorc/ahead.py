@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorc.compiler import Request, layouts, run_passes
 from tensorc.ir.tensor import Program
 from tensorc.observe import show
+from tensorc.pipeline import run_passes
+from tensorc.request import Request, layouts
 
 
 def files(program: Program, request: Request, name: str, arch: str) -> dict[str, bytes]:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from tensorc.codegen.cuda_launch import Device
     from tensorc.codegen.driver import Module
     from tensorc.codegen.emulator import Emulator
-    from tensorc.compiler import Request
     from tensorc.explain import Report, Section
     from tensorc.prepare import Prepared
+    from tensorc.request import Request
 
 Array = npt.NDArray[Any]
 CPU = ("native", "cpu")
@@ -69,7 +69,7 @@ class CudaLevels:
     def report(self) -> Report:
         """Passes, kernels, costs, numerics and hints, and the schedules of kernels that have one;
         made by compiling once more."""
-        from tensorc.compiler import explained
+        from tensorc.pipeline import explained
 
         made = explained(self.program, self.request)
         return replace(made, sections=(*made.sections, *self._schedules()))
@@ -99,7 +99,7 @@ def request(
     """What a kernel for `arch` is compiled for; "native" and "cpu" are this machine. A
     `deterministic` one fixes no sizes and goes by no hints. `cuts`: where kernels end; None: as is
     usual. Unavailable: an unknown architecture."""
-    from tensorc.compiler import Request, Target, cpu_target
+    from tensorc.request import Request, Target, cpu_target
 
     if arch not in (*CPU, *MACHINES):
         raise Unavailable(f"arch={arch!r}: there are {', '.join((*CPU, *MACHINES))}")
@@ -119,7 +119,8 @@ def request(
 def levels(program: Program, wanted: Request) -> CudaLevels:
     """Lower and emit, verified after every pass; plain kernels where those for tensor cores have
     no text yet."""
-    from tensorc.compiler import layouts, run_passes
+    from tensorc.pipeline import run_passes
+    from tensorc.request import layouts
 
     tiles, strides = run_passes(program, wanted), layouts(program, wanted)
     try:

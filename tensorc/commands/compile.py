@@ -24,8 +24,8 @@ from tensorc.commands.options import (
     write_output,
     write_together,
 )
-from tensorc.compiler import Request
 from tensorc.ir.tensor import Program
+from tensorc.request import Request
 
 PIPELINES = ("schedule", "channel")
 LEVELS = (
@@ -62,8 +62,8 @@ def command(
     schedule or level 3 is asked for.
     """
     from tensorc import emulated
-    from tensorc.compiler import planned
     from tensorc.observe import show
+    from tensorc.pipeline import planned
 
     if measure and (arch not in emulated.CPU or deterministic or emit in _NOT_MEASURED):
         raise click.UsageError("--measure chooses tiles of CPU kernels, of code or --emit tile")
@@ -187,8 +187,9 @@ def _for_cpu(program: Program, request: Request, emit: str) -> bytes:
     from tensorc.codegen.llvm import Options
     from tensorc.codegen.llvm import emit as emit_llvm
     from tensorc.codegen.llvm_jit import assembly, native, object_code
-    from tensorc.compiler import layouts, run_passes
     from tensorc.observe import show
+    from tensorc.pipeline import run_passes
+    from tensorc.request import layouts
 
     tiles = run_passes(program, request)
     if emit == "tile":

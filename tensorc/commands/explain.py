@@ -96,8 +96,8 @@ def _report(
     program: Program, given: dict[str, int], arch: str, policy: str, deterministic: bool,
     cuts: str | None,
 ) -> Report:  # fmt: skip
-    from tensorc.compiler import explained
     from tensorc.emulated import request
+    from tensorc.pipeline import explained
 
     fixed = static(program, given)
     return explained(program, request(arch, fixed, {}, policy, deterministic, cuts=cuts))

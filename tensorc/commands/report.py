@@ -53,9 +53,9 @@ def command(
 def _operator(found: pipelines.Found, arch: str, given: dict[str, int]) -> Iterator[Part]:
     """The mathematics and what every pass did; nothing for a file that is no operator."""
     from tensorc.codegen.page import Part
-    from tensorc.compiler import explained
     from tensorc.emulated import request
     from tensorc.observe import show
+    from tensorc.pipeline import explained
 
     if found.program is None:
         return

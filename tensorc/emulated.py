@@ -4,7 +4,7 @@ barriers checked. It shows that a kernel is right without a GPU; it is not fast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,14 @@ from tensorc.errors import Unavailable
 from tensorc.ir.launch import Strides
 from tensorc.ir.tensor import Program, Tensor
 from tensorc.ir.tile import TileProgram
+from tensorc.ir.walk_tile import has_fragments
 
 if TYPE_CHECKING:
     from tensorc.codegen.cuda import CudaModule
     from tensorc.codegen.cuda_launch import Device
     from tensorc.codegen.driver import Module
     from tensorc.codegen.emulator import Emulator
-    from tensorc.explain import Report
+    from tensorc.explain import Report, Section
     from tensorc.prepare import Prepared
     from tensorc.request import Request
 
@@ -66,10 +67,23 @@ class CudaLevels:
 
     @property
     def report(self) -> Report:
-        """Passes, kernels, costs, numerics and hints; made by compiling once more."""
+        """Passes, kernels, costs, numerics and hints, and the schedules of kernels that have one;
+        made by compiling once more."""
         from tensorc.pipeline import explained
 
-        return explained(self.program, self.request)
+        made = explained(self.program, self.request)
+        return replace(made, sections=(*made.sections, *self._schedules()))
+
+    def _schedules(self) -> Iterator[Section]:
+        """The section on the kernels whose products are done by tensor cores, if there are any."""
+        from tensorc.machine.product import load_product
+        from tensorc.solving import pipelines_of, section
+
+        kernels = tuple(kernel for kernel in self.tiles.kernels if has_fragments(kernel))
+        if kernels:
+            product = load_product(self.request.target.product or PRODUCTS[self.tiles.machine])
+            found = pipelines_of(replace(self.tiles, kernels=kernels), product)
+            yield section((item, item.reason) for item in found)
 
     def __repr__(self) -> str:
         static = self.request.static

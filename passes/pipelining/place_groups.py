@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tensorc.ir.placement import Pipelined
-from tensorc.ir.tile import Frame, Kernel
-from tensorc.ir.walk_tile import tiles
+from tensorc.ir.print_schedule import told
+from tensorc.ir.tile import Kernel
+from tensorc.ir.walk_tile import has_fragments
 from tensorc.machine.machines import MACHINES
 from tensorc.machine.product import load_product
 from tensorc.passes.pipelining.pipeline import pipeline
@@ -25,9 +26,10 @@ def place_groups(kernel: Kernel, machine: str, product: str) -> Pipelined | None
 
     Unpipelined: it is no single loop of copies and products. Infeasible: no schedule fits.
     """
-    if not any(isinstance(tile.layout, Frame) for tile in tiles(kernel).values()):
+    if not has_fragments(kernel):
         return None
     chip = load_product(product)
     text = extract(kernel, MACHINES[machine], chip)
-    roles = pipeline(text, schedule(text.problem, JIT))
-    return Pipelined(text.kernel, roles, chip.whole("chip.processors"))
+    made = schedule(text.problem, JIT)
+    most = chip.whole("chip.processors")
+    return Pipelined(text.kernel, pipeline(text, made), most, told(made))

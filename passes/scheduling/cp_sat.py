@@ -116,6 +116,13 @@ def total(terms: Iterable[Linear]) -> Linear:
     return cast(Linear, cp_model.LinearExpr.sum(list(terms)))  # type: ignore[arg-type]
 
 
+def size(cp: Cp) -> int:
+    """The number of constraints."""
+    from ortools.sat.python import cp_model
+
+    return len(cast(cp_model.CpModel, cp).proto.constraints)
+
+
 def solve(cp: Cp, work: float, wall: float | None = None) -> Answer:
     """Solve within `work` units of deterministic time (about seconds of one idle core).
 
@@ -128,6 +135,7 @@ def solve(cp: Cp, work: float, wall: float | None = None) -> Answer:
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
     solver.parameters.max_deterministic_time = work
+    solver.parameters.cp_model_probing_level = 0  # takes longer than it saves on these models
     if wall is not None:
         solver.parameters.max_time_in_seconds = max(wall, 0.01)
     try:

@@ -86,8 +86,18 @@ class Solution(Protocol):
     def value(self, expression: Linear) -> int: ...
 
 
+class Listed(Protocol):
+    """What a model consists of."""
+
+    @property
+    def constraints(self) -> Sequence[object]: ...
+
+
 class Checked(Protocol):
-    """A model that can say what is wrong with it."""
+    """A model that can say what is in it and what is wrong with it."""
+
+    @property
+    def proto(self) -> Listed: ...
 
     def validate(self) -> str: ...
 
@@ -118,9 +128,7 @@ def total(terms: Iterable[Linear]) -> Linear:
 
 def size(cp: Cp) -> int:
     """The number of constraints."""
-    from ortools.sat.python import cp_model
-
-    return len(cast(cp_model.CpModel, cp).proto.constraints)
+    return len(cast(Checked, cp).proto.constraints)
 
 
 def solve(cp: Cp, work: float, wall: float | None = None) -> Answer:

@@ -291,10 +291,11 @@ def _beside(model: Model, one: str, two: str) -> tuple[Literal, ...] | None:
         roles = [role.name for role in model.problem.roles]
         pairs = [(model.within.get((first, r)), model.within.get((second, r))) for r in roles]
         both = [(here, there) for here, there in pairs if here is not None and there is not None]
-        made = model.cp.new_bool_var(f"{first} beside {second}") if both else None
-        for here, there in both if made is not None else ():
+        made = model.cp.new_bool_var(f"{first} beside {second}")
+        for here, there in both:
             model.cp.add_bool_or(~here, ~there, made)
-        model.together[first, second] = model.together[second, first] = made
+        found = made if both else None
+        model.together[first, second] = model.together[second, first] = found
     found = model.together[first, second]
     return None if found is None else (found,)
 

@@ -21,7 +21,7 @@ from tensorc.options import extent, index_names, known_option
 
 if TYPE_CHECKING:
     from tensorc.calls import Calls
-    from tensorc.emulated import CudaLevels
+    from tensorc.cuda_levels import CudaLevels
     from tensorc.ir.tensor import Program
     from tensorc.lang.surface import Operator
     from tensorc.runtime.compiled import Compiled
@@ -176,7 +176,7 @@ class Op:
         extent that is not an integer of at least 0 or another policy, Unavailable for other
         machines.
         """
-        from tensorc import emulated
+        from tensorc import cuda_levels, cuda_ways
         from tensorc.compiler import compile_cpu
 
         program, static = self.program, self._extents("sizes", sizes or {})
@@ -185,10 +185,12 @@ class Op:
         for name, value in options.items():
             known_option(name, value)
         checks = check != "data-off"
-        wanted = emulated.request(arch, static, {}, policy, deterministic, checks, expected, cuts)
-        if arch in emulated.CPU:
+        wanted = cuda_levels.request(
+            arch, static, {}, policy, deterministic, checks, expected, cuts
+        )
+        if arch in cuda_levels.CPU:
             return compile_cpu(program, wanted)
-        return emulated.levels(program, wanted)
+        return cuda_levels.levels(program, cuda_ways.first(program, wanted))
 
     def _known_indices(self, option: str, names: Collection[str]) -> tuple[str, ...]:
         """The names, which are indices of the program."""

@@ -137,8 +137,10 @@ def _tiled(state: State, request: Request) -> tuple[TileProgram, Mapping[str, st
     widths, ordered = _widths(request), request.policy == "strict"
     if target.product and not ordered:
         from tensorc.passes.tiling.tile_placed import tile_placed
+        from tensorc.solving import solved
 
-        made = tile_placed(program, target.machine, widths, units, request.static, target.product)
+        machine, product = target.machine, target.product
+        made = tile_placed(program, machine, widths, units, request.static, product, solved)
         return made.program, made.reasons
     return lower(program, widths, units, target.machine, request.static, ordered), {}
 

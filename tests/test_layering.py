@@ -51,7 +51,7 @@ BELOW: dict[str, set[str]] = {
     "contraction": {"lang", "prepare"},
     "verify": {"prepare"},
     "schedules": {"cuda_levels"},
-    "fuzz": {"lang", "compiler", "verify"},
+    "fuzz": {"lang", "devices", "verify"},
     "commands": {"fuzz", "compiler", "modules", "verify", "devices", "schedules", "ahead"},
     "cli": {"commands"},
     "__main__": {"cli"},

@@ -54,6 +54,7 @@ class Roles:
     ) -> None:  # fmt: skip
         kernel, made = given.kernel, given.roles
         self.kernel, self.made, self.symbol = kernel, made, f"kernel_{number}"
+        self.said = given.said
         self.scope = Scope(kernel, program, static, strides, Placement(4, 1, 2), fast)
         self.parameters = self.scope.parameters
         (self.loop,) = (item for item in kernel.body if isinstance(item, Loop))
@@ -107,6 +108,7 @@ class Roles:
         params = ", ".join([*maps, *filter(None, [self.parameters.declared()])])
         lines = [
             f"// {self.kernel.name}",
+            *(f"// {line}" for line in self.said),
             f"TC_KERNEL({self.threads}, 1) {self.symbol}({params}) {{",
         ]
         lines += ["  " + line for line in (*inner, *heads)]

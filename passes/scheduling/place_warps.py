@@ -18,7 +18,7 @@ from fractions import Fraction
 from tensorc.errors import Infeasible
 from tensorc.ir.placement import Placement
 from tensorc.ir.tile import Each, Frame, Kernel, Let, Loop, Operand, Statement, Store, Tile
-from tensorc.ir.walk_tile import reads, statements, tiles
+from tensorc.ir.walk_tile import has_fragments, reads, statements, tiles
 from tensorc.machine.arrange import arrange
 from tensorc.machine.product import Product
 
@@ -29,8 +29,7 @@ WORKING = 32  # registers for operands under way, beside a product's `register.b
 
 def place_warps(kernel: Kernel, product: Product) -> Placement | None:
     """The placement; Infeasible: the tiles fit into no block, with the figures."""
-    found = tiles(kernel)
-    if not any(isinstance(tile.layout, Frame | Operand) for tile in found.values()):
+    if not has_fragments(kernel):
         return None
     depth = _depth(kernel, product)
     room = product.whole("register.ceiling") - product.whole("register.base") - WORKING

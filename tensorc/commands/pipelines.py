@@ -56,7 +56,8 @@ def of_program(
     program: Program, arch: str, machine: str | None, given: dict[str, int], prove: bool
 ) -> Found:
     """The pipelines of an operator."""
-    from tensorc.schedules import pipelines_of, product_for, tiled
+    from tensorc.schedules import product_for, tiled
+    from tensorc.solving import pipelines_of
 
     product = product_for(arch, machine)
     level2 = tiled(program, arch, static(program, given))
@@ -68,7 +69,8 @@ def of_program(
 def _of_text(
     file: str, name: str | None, arch: str, machine: str | None, given: dict[str, int], prove: bool
 ) -> Found:
-    from tensorc.schedules import pipeline_of, pipelines_of, product_for, read_text
+    from tensorc.schedules import pipeline_of, product_for, read_text
+    from tensorc.solving import pipelines_of
 
     text = read_text(file)
     if name is not None or given:
@@ -104,16 +106,6 @@ def emitted(found: Found, level: str) -> str:
 
 def section(found: Found) -> Section:
     """What `explain` says of the schedules."""
-    from tensorc.codegen.gantt import gantt
-    from tensorc.explain.schedules import schedules
+    from tensorc.solving import section as said
 
-    rows: list[tuple[Pipelined, str, tuple[str, ...]]] = []
-    for item in found.pipelines:
-        chart: tuple[str, ...] = ()
-        if item.problem and item.schedule:
-            chart = tuple(gantt(item.problem, item.schedule, _COLUMNS).splitlines()[1:])
-        rows.append((item, found.reason(item), chart))
-    return schedules(rows)
-
-
-_COLUMNS = 98
+    return said((item, found.reason(item)) for item in found.pipelines)

@@ -26,8 +26,10 @@ class Placement:
 @dataclass(frozen=True)
 class Pipelined:
     """Warp groups with roles: the kernel, its rows divided between groups, and its level 3; a
-    launch has at most `most` blocks, which take the grid's in turn."""
+    launch has at most `most` blocks, which take the grid's in turn. `said`: lines about the
+    schedule for the text's reader."""
 
     kernel: tile.Kernel
     roles: channel.Kernel
     most: int
+    said: tuple[str, ...] = ()

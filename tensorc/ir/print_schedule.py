@@ -34,6 +34,18 @@ def print_schedule(schedule: Schedule) -> str:
 
 def headline(schedule: Schedule) -> str:
     """The certificate in one sentence, for reports."""
+    proof = schedule.certificate
+    roles = ", ".join(
+        f"{p.role} ({p.warps} warp{'s' * (p.warps > 1)}, {p.registers} registers)"
+        for p in schedule.roles
+    )
+    rests = [f"{f.key} {number(f.value)}" for f in proof.figures if f.source == "assumed"]
+    tail = f"; assumed: {', '.join(rests)}" if rests else ""
+    return f"{_interval(schedule)}; {roles}{tail}"
+
+
+def _interval(schedule: Schedule) -> str:
+    """The interval, and what is proved of it."""
     proof, ii = schedule.certificate, schedule.ii
     shown = f"II {ii} = bound {proof.bound}" if ii == proof.bound else f"II {ii}"
     how = {
@@ -41,13 +53,18 @@ def headline(schedule: Schedule) -> str:
         "refuted below": f"proved: II {ii - 1} is refuted; closed form: {proof.limit}",
         "none": f"bound {proof.bound} ({proof.limit}), gap {float(gap(schedule)):.1%}",
     }[proof.proof]
-    roles = ", ".join(
-        f"{p.role} ({p.warps} warp{'s' * (p.warps > 1)}, {p.registers} registers)"
-        for p in schedule.roles
-    )
-    rests = [f"{f.key} {number(f.value)}" for f in proof.figures if f.source == "assumed"]
-    tail = f"; assumed: {', '.join(rests)}" if rests else ""
-    return f"{schedule.problem} on {schedule.machine}: {shown} {how}; {roles}{tail}"
+    return f"{schedule.problem} on {schedule.machine}: {shown} {how}"
+
+
+def told(schedule: Schedule) -> tuple[str, ...]:
+    """What a reader of the code made from it wants to know: the interval, and a line for each role
+    with the stage and the cycle at which its operations start."""
+    lines = [_interval(schedule)]
+    for plan in schedule.roles:
+        own = [p for p in schedule.placements if p.role == plan.role]
+        starts = ", ".join(f"{p.operation} {p.stage}:{p.cycle}" for p in own)
+        lines.append(f"{plan.role}, stage:cycle of each operation: {starts}")
+    return tuple(lines)
 
 
 def gap(schedule: Schedule) -> Fraction:

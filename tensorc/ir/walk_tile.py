@@ -8,7 +8,7 @@ from typing import cast
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Opaque, Polynomial, extent, polynomial
 from tensorc.ir.tensor import Expr, Position, Read, Seen, Value
-from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile
+from tensorc.ir.tile import Each, Frame, Kernel, Let, Loop, Operand, Statement, Store, Tile
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
@@ -110,6 +110,11 @@ def tiles(kernel: Kernel) -> dict[str, Tile]:
         elif isinstance(item, Loop):
             found.update((carry.tile.name, carry.tile) for carry in item.carries)
     return found
+
+
+def has_fragments(kernel: Kernel) -> bool:
+    """Whether tensor cores have a part in a kernel: some tile is a fragment."""
+    return any(isinstance(tile.layout, Frame | Operand) for tile in tiles(kernel).values())
 
 
 def bound(kernel: Kernel) -> frozenset[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from tensorc.cuda_levels import levels, request, with_roles
 from tensorc.explain.schedules import schedules
 from tensorc.ir.schedule import Sensitivity
+from tensorc.lang import read
 from tensorc.passes.pipelining.scheduled import Pipelined, of_problem
 from tensorc.passes.scheduling.schedule import JIT, schedule
 from tests.scheduling.texts import loop
@@ -39,3 +41,23 @@ def test_a_kernel_without_a_pipeline_has_a_line_and_its_reason_as_data() -> None
     section = schedules([(Pipelined("y", "it has no loop"), "it is plain", ())])
     assert section.lines == ("y: no pipeline: it is plain",)
     assert section.data == [{"kernel": "y", "reason": "it is plain"}]
+
+
+GEMM = "op f(a: f16[m, k], w: f16[k, n]) -> o: f16[m, n]\n  o[m, n] = sum[k](a[m, k] * w[k, n])\n"
+COPY = "op f(a: f32[m]) -> o: f32[m]\n  o[m] = 2 * a[m]\n"
+
+
+def test_the_report_of_a_kernel_has_its_schedule_and_so_has_its_source() -> None:
+    (item,) = read(GEMM)
+    made = levels(item, with_roles(request("sm_90a", {}, {})))
+    said = made.report.sections[-1]
+    assert said.title == "schedules"
+    (told,) = (line for line in made.source.splitlines() if line.startswith("// o.k on h100: II "))
+    assert any(line.startswith(f"{told.removeprefix('// ')}; load (") for line in said.lines)
+    assert "// load, stage:cycle of each operation: " in made.source
+
+
+def test_a_kernel_of_threads_alone_has_no_section_on_schedules() -> None:
+    (item,) = read(COPY)
+    made = levels(item, with_roles(request("sm_90a", {}, {})))
+    assert "schedules" not in [section.title for section in made.report.sections]

@@ -42,6 +42,7 @@ from tensorc.ir.walk_tile import reads, statements
 GROUP = 128  # threads of a warp group
 SPAN = 128  # bytes of a panel's rows, the only swizzle of matrix operands here
 LAUNCHED = 65536  # registers of a multiprocessor
+STEP, MOST = 8, 248  # of registers that a warp group asks for
 _LOOPS = ("i", "j", "reg")
 
 
@@ -162,12 +163,18 @@ class Roles:
         self.scope.variables = kept
 
     def registers(self, role: Role) -> Iterator[str]:
-        """Registers move between warp groups where one needs more than its share."""
-        share = LAUNCHED // self.threads // 8 * 8
-        if max(item.registers for item in self.made.roles) <= share:
+        """Registers move between warp groups where one needs more than its share; those that need
+        more get all that the others leave."""
+        share = LAUNCHED // self.threads // STEP * STEP
+        needs = [item.registers for item in self.made.roles]
+        if max(needs) <= share:
             return
-        verb = "inc" if role.registers > share else "dec"
-        yield f"tc_setmaxnreg_{verb}<{role.registers}>();"
+        left = share * len(needs) - sum(need for need in needs if need <= share)
+        most = left // sum(need > share for need in needs) // STEP * STEP
+        if role.registers > share:
+            yield f"tc_setmaxnreg_inc<{min(most, MOST)}>();"
+        else:
+            yield f"tc_setmaxnreg_dec<{role.registers}>();"
 
     def tokens(self, role: Role, when: str) -> Iterator[str]:
         """Turns that are passed before the first block and taken after the last."""

@@ -123,8 +123,9 @@ def from_level_3(name: str, kernel: Kernel, runs: int) -> Tally:
 
 def _accepted(kernel: Kernel, runs: int) -> bool:
     """Whether all of `runs` random interleavings are clean, over several trip counts."""
-    trips = ([0], [1], [2], [5], [1, 1], [0, 1, 3], [9], [4, 0, 4])
-    return all(check_run(kernel, trips[n % 8], n).fault is None for n in range(runs))
+    one, several = ([0], [1], [2], [5], [9], [17]), ([1, 1], [0, 1, 3], [4, 0, 4])
+    trips = (*one, *several) if kernel.persistent else one
+    return all(check_run(kernel, trips[n % len(trips)], n).fault is None for n in range(runs))
 
 
 def kernels() -> Iterator[tuple[str, Kernel]]:

@@ -181,7 +181,7 @@ class _Emission:
     def _careful(self, roots: Sequence[Expr]) -> set[Read]:
         """Reads that may leave their tensor where the condition around them fails, so that they
         are not computed ahead of it. A reduction, which has the conditions that it needs, is."""
-        parts = [part for node in postorder(roots) for part in _guarded(node)]
+        parts = [part for node in postorder(roots) for part in guarded_parts(node)]
         guarded = {n for part in parts for n in postorder([part]) if isinstance(n, Read)}
         return {read for read in guarded if not self.judge.inside(read)}
 
@@ -202,7 +202,7 @@ def _nothing(item: Expr) -> bool:
     return False
 
 
-def _guarded(node: Node) -> tuple[Expr, ...]:
+def guarded_parts(node: Node) -> tuple[Expr, ...]:
     """What a node evaluates only where a condition holds."""
     match node:
         case Select(_, yes, no):

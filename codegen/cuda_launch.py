@@ -87,8 +87,7 @@ def run(
     try:
         placed = {name: _put(device, alloc, array) for name, array in operands.items()}
         for name, (shape, dtype) in fresh.items():
-            strides = tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
-            placed[name] = Placed(alloc(prod(shape) * dtype.itemsize), shape, strides)
+            placed[name] = row_major(alloc(prod(shape) * dtype.itemsize), shape)
         error = alloc(ERROR_BYTES)
         device.write(error, np.zeros(2, np.int64))
         launch(device, module, kernels, placed, extents, error)
@@ -114,38 +113,74 @@ def _launch(
     device.launch(function, (blocks, 1, 1), (kernel.threads, 1, 1), kernel.shared, parameters)
 
 
-def _map(device: Launcher, item: Map, array: Placed) -> bytes:
-    """A tensor map of an array; of an empty one, from which nothing is read, of one box.
+def misfit(kernels: Sequence[CudaKernel], arrays: Mapping[str, Placed]) -> str:
+    """Why a tensor map of the kernels cannot be made of these arrays, or ""."""
+    for item in (one for kernel in kernels for one in kernel.maps):
+        array = arrays[item.tensor]
+        faults = [] if _neighbours(array) else ["its last dimension is not contiguous"]
+        faults += _box(item, array).faults()
+        faults += [f"address {array.address:#x} is no multiple of 16"] * bool(array.address % 16)
+        if faults:
+            return f"{item.tensor}: {'; '.join(faults)}"
+    return ""
 
-    Unavailable: the device makes none, or the array lies so that there is none.
-    """
-    if not isinstance(device, Mapper):
-        raise Unavailable("this device makes no tensor maps")
+
+def _neighbours(array: Placed) -> bool:
+    """Whether elements of the last dimension lie side by side."""
+    return not array.strides or array.strides[-1] == 1 or array.shape[-1] <= 1
+
+
+def _box(item: Map, array: Placed) -> Box:
+    """What a tensor map of an array copies; of an empty one, from which nothing is read, one box.
+    Strides of dimensions with one element do not matter, and are what the hardware takes."""
     size, shape = ELEMENTS[item.element][1], array.shape[::-1]
-    if array.strides and array.strides[-1] != 1 and shape[0] > 1:
-        raise Unavailable(f"{item.tensor}: its last dimension is not contiguous")
-    strides = tuple(stride * size for stride in array.strides[::-1][1:])
+    strides = tuple(
+        -(-shape[at] * size // 16) * 16 if shape[at + 1] == 1 else stride * size
+        for at, stride in enumerate(array.strides[::-1][1:])
+    )
     if not prod(shape):
         shape, strides = tuple(1 for _ in shape), tuple(16 for _ in strides)
-    box = Box(item.element, shape, strides, item.box[::-1], item.swizzle)
+    return Box(item.element, shape, strides, item.box[::-1], item.swizzle)
+
+
+def _map(device: Launcher, item: Map, array: Placed) -> bytes:
+    """A tensor map of an array. Unavailable: the device makes none, or none of this array."""
+    if not isinstance(device, Mapper):
+        raise Unavailable("this device makes no tensor maps")
+    if not _neighbours(array):
+        raise Unavailable(f"{item.tensor}: its last dimension is not contiguous")
     try:
-        return device.tensor_map(array.address, box)
+        return device.tensor_map(array.address, _box(item, array))
     except ValueError as fault:
         raise Unavailable(f"{item.tensor}: {fault}") from None
 
 
-def _put(device: Device, alloc: Callable[[int], int], array: Array) -> Placed:
-    """Copy the memory that an array spans."""
+def row_major(address: int, shape: tuple[int, ...]) -> Placed:
+    """A dense array at an address."""
+    return Placed(address, shape, tuple(prod(shape[axis + 1 :]) for axis in range(len(shape))))
+
+
+def placed_at(address: int, array: Array) -> Placed:
+    """An array whose memory, from its first byte on, is copied to an address."""
     strides = tuple(stride // array.itemsize for stride in array.strides)
     if not array.size:
-        return Placed(alloc(0), array.shape, strides)
-    low, high = np.lib.array_utils.byte_bounds(array)
+        return Placed(address, array.shape, strides)
+    low = np.lib.array_utils.byte_bounds(array)[0]
     offset = array.__array_interface__["data"][0] - low
+    return Placed(address + offset, array.shape, strides)
+
+
+def _put(device: Device, alloc: Callable[[int], int], array: Array) -> Placed:
+    """Copy the memory that an array spans."""
+    if not array.size:
+        return placed_at(alloc(0), array)
+    low, high = np.lib.array_utils.byte_bounds(array)
     raw = np.zeros(max(16, high - low), np.uint8)
+    offset = placed_at(0, array).address
     np.ndarray(array.shape, array.dtype, raw.data, offset, array.strides)[...] = array
     address = alloc(len(raw))
     device.write(address, raw)
-    return Placed(address + offset, array.shape, strides)
+    return placed_at(address, array)
 
 
 def _get(device: Device, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

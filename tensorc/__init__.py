@@ -108,13 +108,8 @@ if TYPE_CHECKING:
         u64,
         where,
     )
-    from tensorc.operators import (
-        Op,
-        Ops,
-        load,
-        loads,
-        op,
-    )
+    from tensorc.modules import Ops, load, loads
+    from tensorc.operators import Op, op
 
 _HOMES = {
     "contraction": "einsum",
@@ -132,7 +127,8 @@ _HOMES = {
         " pi popcount pow prod real result round rsqrt select sigmoid sign sin softmax"
         " sqrt sum tanh u16 u32 u64 u8 where"
     ),
-    "operators": "Op Ops load loads op",
+    "modules": "Ops load loads",
+    "operators": "Op op",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tensorc.compiler import Request, layouts, run_passes
 from tensorc.ir.tensor import Program
 from tensorc.observe import show
+from tensorc.pipeline import run_passes
+from tensorc.request import Request, layouts
 
 
 def files(program: Program, request: Request, name: str, arch: str) -> dict[str, bytes]:
@@ -46,7 +47,7 @@ def _for_gpu(program: Program, request: Request, name: str, arch: str) -> dict[s
     from tensorc.codegen.c_launch_cuda import header, source
     from tensorc.codegen.c_signature import Signature, symbol_of
     from tensorc.cubins import image_of
-    from tensorc.emulated import levels
+    from tensorc.cuda_levels import levels
 
     made = levels(program, request)
     symbol = symbol_of(program, f"{made.source} {arch} {dict(request.static)}".encode())

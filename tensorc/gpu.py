@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorc.emulated import levels, request_of, run_on, sizes_of
+from tensorc.cuda_ways import choose
+from tensorc.emulated import run_on
 from tensorc.errors import ArgumentError
 from tensorc.prepare import Prepared, prepare
 from tensorc.runtime.dlpack import DeviceArray, Unusable, device_array_of, device_of, row_major
@@ -109,17 +110,17 @@ def _launched(
 ) -> tuple[object, ...]:  # fmt: skip
     from tensorc.codegen.cuda_launch import ERROR_BYTES, launch
 
-    made = levels(call.program, request_of(call, driver.arch))
-    extents, fresh = sizes_of(call, made.tiles)
     outputs = _outputs(call, library, into)
     scratch = _Scratch(library, driver.stream)
     placed = {**_operands(call, arrays, driver, scratch), **_results(call.program, outputs, driver)}
-    for name, (shape, dtype) in fresh.items():
+    made = choose(call, driver.arch, placed)
+    for name, (shape, dtype) in made.fresh.items():
         if name not in placed:
             placed.update(_as_parts(call.program, name, scratch.array(shape, dtype)))
     error = scratch.array((ERROR_BYTES,), np.dtype(np.uint8)).address
     driver.clear(error, ERROR_BYTES)
-    launch(driver, _image(driver, made.source), made.module.kernels, placed, extents, error)
+    module = made.code.module
+    launch(driver, _image(driver, module.text), module.kernels, placed, made.extents, error)
     if call.program.checks and call.checks and not library.capturing():
         _judge(call, arrays, driver, error)
     return tuple(given_back(library.name, array) for array in outputs.values())

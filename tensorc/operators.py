@@ -1,4 +1,4 @@
-"""Operators as Python objects: `tc.op`, `tc.load`, `tc.loads`, and what they return.
+"""Operators as Python objects: `tc.op` and what it returns.
 
 An `Op` knows its program and how to call it; it computes nothing. Tracing and checking happen on
 first use, compiling and running in `tensorc.compiler`, which is imported when something runs.
@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import functools
 import linecache
-import os
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
-from difflib import get_close_matches
-from operator import index as index_of
+from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from tensorc.errors import NotationError, NotationWarning
-from tensorc.ir.source import Source
 from tensorc.lang.spot import Spot, here, is_ours, raised
 from tensorc.lang.value import Value
+from tensorc.options import extent, index_names, known_option
 
 if TYPE_CHECKING:
     from tensorc.calls import Calls
-    from tensorc.emulated import CudaLevels
+    from tensorc.cuda_levels import CudaLevels
     from tensorc.ir.tensor import Program
     from tensorc.lang.surface import Operator
     from tensorc.runtime.compiled import Compiled
 
 Function = Callable[..., object]
-OPTIONS = (
-    "policy", "arch", "specialize", "static", "hints", "sizes", "deterministic", "check", "threads",
-    "verify", "cuts",
-)  # fmt: skip
-"""Of `Op.on`."""
 
 
 class Once:
@@ -139,9 +131,9 @@ class Op:
         if indices are named.
         """
         for name, value in options.items():
-            _known_option(name, value)
+            known_option(name, value)
         if "static" in options:
-            options["static"] = self._known_indices("static", _names(options["static"]))
+            options["static"] = self._known_indices("static", index_names(options["static"]))
         if "hints" in options:
             options["hints"] = self._extents("hints", options["hints"])
         chosen = {**self._options, **options}
@@ -184,19 +176,21 @@ class Op:
         extent that is not an integer of at least 0 or another policy, Unavailable for other
         machines.
         """
-        from tensorc import emulated
+        from tensorc import cuda_levels, cuda_ways
         from tensorc.compiler import compile_cpu
 
         program, static = self.program, self._extents("sizes", sizes or {})
         expected = self._extents("hints", hints or {})
         options = {"policy": policy, "deterministic": deterministic, "check": check, "cuts": cuts}
         for name, value in options.items():
-            _known_option(name, value)
+            known_option(name, value)
         checks = check != "data-off"
-        wanted = emulated.request(arch, static, {}, policy, deterministic, checks, expected, cuts)
-        if arch in emulated.CPU:
+        wanted = cuda_levels.request(
+            arch, static, {}, policy, deterministic, checks, expected, cuts
+        )
+        if arch in cuda_levels.CPU:
             return compile_cpu(program, wanted)
-        return emulated.levels(program, wanted)
+        return cuda_levels.levels(program, cuda_ways.first(program, wanted))
 
     def _known_indices(self, option: str, names: Collection[str]) -> tuple[str, ...]:
         """The names, which are indices of the program."""
@@ -212,7 +206,7 @@ class Op:
             raise ValueError(f"{option}={given!r}: write {option}={{'n': 4096}}")
         found = cast("Mapping[str, object]", given)
         self._known_indices(option, found)
-        return {index: _extent(option, index, size) for index, size in found.items()}
+        return {index: extent(option, index, size) for index, size in found.items()}
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._attribute = name
@@ -239,46 +233,6 @@ class Op:
         except NotationError as error:
             text = str(error)
         return f"<pre>{escape(text)}</pre>"
-
-
-_VALUES: dict[str, tuple[str, ...]] = {
-    "policy": ("fast", "strict"), "check": ("all", "data-off"), "cuts": ("cost", "none", "all"),
-    "verify": ("off", "cheap", "full"),
-}  # fmt: skip
-
-
-def _known_option(name: str, value: object) -> None:
-    if name not in OPTIONS:
-        *most, last = OPTIONS
-        near = get_close_matches(name, OPTIONS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(most)} and {last}"
-        raise TypeError(f"{name} is no option; {hint}")
-    values = _VALUES.get(name)
-    if values is not None and value is not None and value not in values:
-        *most, last = values
-        raise ValueError(f"{name}={value!r}: there are {', '.join(most)} and {last}")
-    if name in ("specialize", "deterministic") and not isinstance(value, bool):
-        raise ValueError(f"{name}={value!r}: there are True and False")
-    if name == "threads" and (type(value) is not int or value < 1):
-        raise ValueError(f"threads={value!r} is not a number of at least 1")
-
-
-def _names(given: object) -> tuple[str, ...]:
-    """Names of indices: "m n", or several strings."""
-    if isinstance(given, str):
-        return tuple(given.replace(",", " ").split())
-    found = tuple(cast("Collection[object]", given)) if isinstance(given, Collection) else (given,)
-    if not all(isinstance(name, str) for name in found):
-        raise ValueError(f"static={given!r}: write static=('m', 'n')")
-    return cast("tuple[str, ...]", found)
-
-
-def _extent(option: str, index: str, size: object) -> int:
-    """An integer of Python or NumPy, at least 0."""
-    number = -1 if isinstance(size, bool) or not isinstance(size, SupportsIndex) else index_of(size)
-    if number < 0:
-        raise ValueError(f"{option}: {index} = {size!r} is not an integer of at least 0")
-    return number
 
 
 def op(signature: str, name: str = "") -> Callable[[Function], Op]:
@@ -343,48 +297,9 @@ def _keep_source(function: Function) -> None:
         linecache.lazycache(code.co_filename, module)
 
 
-class Ops:
-    """The operators of one file, as attributes: `ops.attention(Q, K, V)`."""
-
-    def __init__(self, programs: list[Program]) -> None:
-        self._ops = {item.name: Op(item.name, _ready(item)) for item in programs}
-
-    def __getattr__(self, name: str) -> Op:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name in self._ops:
-            return self._ops[name]
-        near = get_close_matches(name, self._ops, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(self._ops)}"
-        raise AttributeError(f"the file has no operator {name}; {hint}")
-
-    def __iter__(self) -> Iterator[Op]:
-        return iter(self._ops.values())
-
-    def __len__(self) -> int:
-        return len(self._ops)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._ops]
-
-
-def _ready(program: Program) -> Once:
+def ready(program: Program) -> Once:
+    """A checked program as what an operator is made of; its warnings are issued on first use."""
     return Once(lambda: _warned(program))
-
-
-def loads(text: str) -> Ops:
-    """The operators of a `.tc` text. Raises NotationError with all its faults."""
-    from tensorc.lang import read
-
-    return Ops(read(Source("<string>", text)))
-
-
-def load(path: str | os.PathLike[str]) -> Ops:
-    """The operators of a `.tc` file. Raises NotationError with all its faults, OSError."""
-    from tensorc.lang import read
-    from tensorc.lang.parse import read_source
-
-    return Ops(read(read_source(path)))
 
 
 def _between(spot: Spot) -> NotationError:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorc.compiler import Request, compile_cpu, cpu_target
+from tensorc.compiler import compile_cpu
 from tensorc.ir.launch import Strides
 from tensorc.ir.node import postorder
 from tensorc.ir.polynomial import Floor, symbols
 from tensorc.ir.tensor import Apply, Extent, Program, Tensor
+from tensorc.request import Request, cpu_target
 from tensorc.runtime.compiled import Call, Compiled, const_values
 from tensorc.runtime.kernels import Kernels, Sizes
 

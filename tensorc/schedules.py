@@ -88,10 +88,10 @@ def _problem(path: str, data: str) -> LoopProblem:
 
 def tiled(program: Program, arch: str, sizes: Mapping[str, int]) -> Tiled:
     """Level 2 of an operator for the tensor cores of `arch`, extents in `sizes` fixed."""
-    from tensorc.compiler import planned
-    from tensorc.emulated import request
+    from tensorc.cuda_levels import request
     from tensorc.passes.tiling.lower import Widths
     from tensorc.passes.tiling.tile_gpu import tile_gpu
+    from tensorc.pipeline import planned
 
     wanted = request(arch, sizes, {})
     last = planned(program, wanted).program  # what the lowering lowers

@@ -1,5 +1,5 @@
-"""Schedules by the solver in the worker process, or from the cache: of problems, of the kernels of a
-level 2, and what reports say of them. Which file or operator they are of is known elsewhere.
+"""Schedules by the solver in the worker process, or from the cache: of problems, of the kernels of
+a level 2, and what reports say of them. Which file or operator they are of is known elsewhere.
 """
 
 from __future__ import annotations

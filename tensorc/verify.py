@@ -140,7 +140,8 @@ def _kept(call: Prepared) -> Path:
 def _rewritten(prepared: Prepared, form: Program | None) -> Program | None:
     """What the algebra makes of the program (`form`, or what it makes at these sizes), if that is
     another one with the same outputs (those of complex numbers become pairs)."""
-    from tensorc.compiler import Request, cpu_target, lowered_form
+    from tensorc.pipeline import lowered_form
+    from tensorc.request import Request, cpu_target
 
     program = prepared.program
     request = Request(cpu_target(), prepared.extents, policy=prepared.policy)

@@ -7,10 +7,12 @@ blocks as the product has multiprocessors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from tensorc.ir.placement import Pipelined
 from tensorc.ir.print_schedule import told
+from tensorc.ir.schedule import LoopProblem, Schedule
 from tensorc.ir.tile import Kernel
 from tensorc.ir.walk_tile import has_fragments
 from tensorc.machine.machines import MACHINES
@@ -20,9 +22,17 @@ from tensorc.passes.scheduling.extract_problem import extract
 from tensorc.passes.scheduling.schedule import JIT, schedule
 
 
+def solved(problem: LoopProblem) -> Schedule:
+    """A schedule by the solver in this process, in the time that a first call may take."""
+    return schedule(problem, JIT)
+
+
 @lru_cache(64)
-def place_groups(kernel: Kernel, machine: str, product: str) -> Pipelined | None:
-    """The roles of a kernel; None for one without fragments.
+def place_groups(
+    kernel: Kernel, machine: str, product: str,
+    solve: Callable[[LoopProblem], Schedule] = solved,
+) -> Pipelined | None:  # fmt: skip
+    """The roles of a kernel; None for one without fragments. `solve`: what schedules its loop.
 
     Unpipelined: it is no single loop of copies and products. Infeasible: no schedule fits.
     """
@@ -30,6 +40,6 @@ def place_groups(kernel: Kernel, machine: str, product: str) -> Pipelined | None
         return None
     chip = load_product(product)
     text = extract(kernel, MACHINES[machine], chip)
-    made = schedule(text.problem, JIT)
+    made = solve(text.problem)
     most = chip.whole("chip.processors")
     return Pipelined(text.kernel, pipeline(text, made), most, told(made))

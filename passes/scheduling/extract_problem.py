@@ -47,6 +47,7 @@ from tensorc.passes.scheduling.statement_costs import (
     products,
     registers,
     size_in_bytes,
+    turning,
     work,
 )
 
@@ -85,7 +86,7 @@ def extract(kernel: Kernel, machine: Machine, product: Product) -> LoopText:
     if not any(multiplies(item, machine) for item in statements(loop.body)):
         raise Unpipelined(f"no tensor core works in the loop of {loop.index}")
     ledger, sizes = Ledger(product), lanes_of(kernel)
-    named = dict(_named(groups(loop.body, machine, ledger, sizes)))
+    named = dict(_named(groups(loop, machine, ledger, sizes)))
     found = {i.name: i for name, group in named.items() for i in instances(group, name, sizes)}
     extraction = _Extraction(kernel, loop, machine, ledger, sizes, found)
     problem = extraction.problem(product, before, after)
@@ -205,16 +206,16 @@ class _Extraction:
 
     def amounts(self, item: Instance) -> tuple[dict[str, int], int]:
         """What threads compute, by rate, and the bytes that they read from memory."""
-        total, moved = Counter[str](), 0
+        total, moved, around = Counter[str](), 0, turning(self.loop, self.sizes)
         for statement in item.group.statements:
             if isinstance(statement, Store):
                 raise Unpipelined(f"{statement_name(statement)} stores in the loop")
-            moved += fetched(statement, self.loop.index, item.sizes)
+            moved += fetched(statement, item.sizes, around)
             if instruction(statement, self.machine).cost.rate == "rate.shared":
                 assert isinstance(statement, Let)
                 total["shared"] += size_in_bytes(statement.tile, item.sizes)
             else:
-                total.update(work(statement, item.sizes))
+                total.update(work(statement, item.sizes, around))
         return dict(total), moved
 
     # --- storage --------------------------------------------------------------------------------

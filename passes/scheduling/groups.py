@@ -21,11 +21,10 @@ from tensorc.ir.walk_tile import reads
 from tensorc.machine.costs import Ledger
 from tensorc.machine.instruction import Machine
 from tensorc.passes.scheduling.divide import copies, multiplies
-from tensorc.passes.scheduling.statement_costs import elements, work
+from tensorc.passes.scheduling.statement_costs import THREADS, Turning, elements, turning, work
 
 Simple = Let | Store
 Nest = tuple[tuple[str, int], ...]
-THREADS = 128
 
 
 class Unpipelined(Exception):
@@ -89,16 +88,16 @@ def flat(body: Iterable[Statement], nest: Nest = ()) -> Iterator[tuple[Simple, N
 
 
 def groups(
-    body: Iterable[Statement], machine: Machine, ledger: Ledger, sizes: Mapping[str, int]
+    loop: Loop, machine: Machine, ledger: Ledger, sizes: Mapping[str, int]
 ) -> tuple[Group, ...]:
     """The operations of a loop's body in program order."""
-    simple = list(flat(body))
+    simple = list(flat(loop.body))
     order = {item: place for place, (item, _) in enumerate(simple)}
     found = [
         Group((item,), nest, copies(item, machine) or multiplies(item, machine))
         for item, nest in simple
     ]
-    joining = _Joining(ledger, sizes)
+    joining = _Joining(ledger, sizes, turning(loop, sizes))
     while (pair := joining.pair(found)) is not None:
         together = sorted((*pair[0].statements, *pair[1].statements), key=lambda i: order[i])
         found[found.index(pair[1])] = replace(pair[0], statements=tuple(together))
@@ -120,6 +119,7 @@ def _sorted(found: list[Group]) -> Iterator[Group]:
 class _Joining:
     ledger: Ledger
     sizes: Mapping[str, int]
+    around: Turning
 
     def pair(self, found: list[Group]) -> tuple[Group, Group] | None:
         """Two groups that are to be one, the first before the second; None: there are none."""
@@ -173,7 +173,7 @@ class _Joining:
         sizes = part_sizes(self.sizes, parts[0].nest)
         total = dict[str, int]()
         for item in (item for part in parts for item in part.statements):
-            for unit, amount in work(item, sizes).items():
+            for unit, amount in work(item, sizes, self.around).items():
                 total[unit] = total.get(unit, 0) + amount
         return max((ceil(n / self.ledger[f"rate.{unit}"]) for unit, n in total.items()), default=0)
 

@@ -4,6 +4,10 @@ The amounts are those of `machine/costs.py`: results by rate, bytes, multiply-ad
 a guard is counted as it is in full blocks, where the guard is not evaluated. Functions that no
 single instruction computes are counted by the instructions of their usual expansion (CUDA C++
 programming guide, arithmetic instructions; `exp` is a multiplication and an `exp2`).
+
+What does not change from one iteration to the next, and is one number a thread, is computed before
+the loop and costs nothing in it. A quotient is a product with the divisor's reciprocal, which is
+made once for all elements that it divides.
 """
 
 from __future__ import annotations
@@ -11,13 +15,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tensorc.ir.dtypes import DType
 from tensorc.ir.functions import PROD, SUM
 from tensorc.ir.node import postorder
 from tensorc.ir.tensor import Apply, Cast, Expr, Select, free_indices
-from tensorc.ir.tile import Frame, Let, Operand, Store, Tile
-from tensorc.ir.walk_tile import constant, tensors_in, values_in
+from tensorc.ir.tile import Frame, Let, Loop, Operand, Store, Tile
+from tensorc.ir.walk_tile import constant, statements, tensors_in, values_in
 
 Sizes = Mapping[str, int]
 """Lanes of every index in a statement; of an index that is divided, those of its part."""
@@ -25,11 +30,38 @@ Sizes = Mapping[str, int]
 _SPECIAL: Mapping[str, Mapping[str, int]] = {
     "exp2": {"exp": 1}, "log2": {"exp": 1}, "rsqrt": {"exp": 1}, "sin": {"exp": 1},
     "cos": {"exp": 1}, "tanh": {"exp": 1}, "exp": {"exp": 1, "fma": 1},
-    "log": {"exp": 1, "fma": 1}, "sqrt": {"exp": 1, "fma": 1}, "div": {"exp": 1, "fma": 1},
+    "log": {"exp": 1, "fma": 1}, "sqrt": {"exp": 1, "fma": 1},
     "sigmoid": {"exp": 2, "fma": 2}, "pow": {"exp": 2, "fma": 1}, "erf": {"fma": 12, "exp": 1},
 }  # fmt: skip
 _PLAIN = frozenset(("add", "sub", "mul", "fma"))
 _FREE = frozenset(("neg", "abs"))
+THREADS = 128  # of a warp group
+_SCALED = 3  # multiplications of a quotient, two of them keep its divisor from overflowing (SASS)
+
+
+@dataclass(frozen=True)
+class Turning:
+    """What changes from one iteration of a loop to the next: its index, and tiles that it makes or
+    carries."""
+
+    index: str
+    tiles: frozenset[str]
+
+    def stays(self, expr: Expr) -> bool:
+        """Whether the value of an expression is the same in every iteration."""
+        return self.index not in free_indices(expr) and not self.tiles & values_in([expr]).keys()
+
+
+def turning(loop: Loop, sizes: Sizes) -> Turning:
+    """What changes in a loop. A tile of one number a thread does not if all that it is made of
+    stays the same."""
+    found = Turning(loop.index, frozenset(carry.tile.name for carry in loop.carries))
+    for item in statements(loop.body):
+        if isinstance(item, Let) and not (
+            found.stays(item.body) and elements(item, sizes) <= THREADS
+        ):
+            found = Turning(loop.index, found.tiles | {item.tile.name})
+    return found
 
 
 def lanes(tile: Tile, sizes: Sizes) -> int:
@@ -73,22 +105,22 @@ def elements(item: Let | Store, sizes: Sizes) -> int:
     return _points(item.value, sizes)
 
 
-def fetched(item: Let, index: str, sizes: Sizes) -> int:
-    """Bytes that threads read from memory for a statement, of tensors at elements that change with
-    `index`; what stays is at hand after the first time."""
-    found = [read for read in tensors_in([item.body]) if index in free_indices(read)]
+def fetched(item: Let, sizes: Sizes, around: Turning) -> int:
+    """Bytes that threads read from memory for a statement, of tensors at elements that change in
+    the loop; what stays is at hand after the first time."""
+    found = [read for read in tensors_in([item.body]) if not around.stays(read)]
     return sum(_points(read, sizes) * read.tensor.dtype.bits // 8 for read in found)
 
 
-def work(item: Let | Store, sizes: Sizes) -> Counter[str]:
-    """Results by rate that threads compute for a statement."""
+def work(item: Let | Store, sizes: Sizes, around: Turning) -> Counter[str]:
+    """Results by rate that threads compute for a statement in an iteration of the loop around."""
     body = item.body if isinstance(item, Let) else item.value
     if item.edge and isinstance(body, Select):
         body = body.yes
     found = Counter[str]()
     for node in postorder([body]):
-        if isinstance(node, Expr) and not constant(node):
-            found.update(_node(node, _points(node, sizes)))
+        if isinstance(node, Expr):
+            found.update({} if _before(node, sizes, around) else _node(node, sizes, around))
     if isinstance(item, Let) and item.op is not None:
         found["fma" if item.op in (SUM, PROD) else "alu"] += _points(body, sizes)
     stored = item.tile.dtype if isinstance(item, Let) else item.tensor.dtype
@@ -103,9 +135,18 @@ def _points(expr: Expr, sizes: Sizes) -> int:
     return math.prod(sizes.get(axis, 1) for axis in axes | free_indices(expr))
 
 
-def _node(node: Expr, points: int) -> Mapping[str, int]:
-    """What `points` elements of a node cost, its operands aside."""
+def _before(node: Expr, sizes: Sizes, around: Turning) -> bool:
+    """Whether a node is computed before the loop: one number a thread that stays the same."""
+    return constant(node) or (_points(node, sizes) <= THREADS and around.stays(node))
+
+
+def _node(node: Expr, sizes: Sizes, around: Turning) -> Mapping[str, int]:
+    """What all elements of a node cost, its operands aside."""
+    points = _points(node, sizes)
     match node:
+        case Apply(function, (_, divisor)) if function.name == "div":
+            once = 0 if _before(divisor, sizes, around) else _points(divisor, sizes)
+            return {"exp": once, "fma": (1 if constant(divisor) else _SCALED) * points}
         case Select():
             return {"alu": points}
         case Cast(dtype, _):

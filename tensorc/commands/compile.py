@@ -24,8 +24,8 @@ from tensorc.commands.options import (
     write_output,
     write_together,
 )
-from tensorc.compiler import Request
 from tensorc.ir.tensor import Program
+from tensorc.request import Request
 
 PIPELINES = ("schedule", "channel")
 LEVELS = (
@@ -61,14 +61,14 @@ def command(
     says which sizes to expect. FILE may be a level-2 text (.tile) or a loop problem (.json) where a
     schedule or level 3 is asked for.
     """
-    from tensorc import emulated
-    from tensorc.compiler import planned
+    from tensorc import cuda_levels
     from tensorc.observe import show
+    from tensorc.pipeline import planned
 
-    if measure and (arch not in emulated.CPU or deterministic or emit in _NOT_MEASURED):
+    if measure and (arch not in cuda_levels.CPU or deterministic or emit in _NOT_MEASURED):
         raise click.UsageError("--measure chooses tiles of CPU kernels, of code or --emit tile")
     if emit in PIPELINES:
-        if arch in emulated.CPU and not pipelines.is_text(file):
+        if arch in cuda_levels.CPU and not pipelines.is_text(file):
             raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
         found = pipelines.find(file, name, arch, machine, sizes(size), prove)
         told = {"operator": found.name, "arch": arch, "emit": emit}
@@ -83,13 +83,13 @@ def command(
         given = sizes(size)
         return _ahead(program, arch, given, policy, deterministic, output, force, as_json)
     fixed, expected = sizes(size), sizes(hint, "--hint")
-    wanted = emulated.request(
+    wanted = cuda_levels.request(
         arch, static(program, fixed), {}, policy, deterministic,
         hints=static(program, expected, "--hint"), cuts=cuts,
     )  # fmt: skip
     if emit == "plan":
         return _write(about, show(planned(program, wanted)).encode(), output, force, as_json)
-    if arch in emulated.CPU:
+    if arch in cuda_levels.CPU:
         if emit in ("cuda", "ptx", "cubin"):
             raise click.UsageError(f"--emit {emit} needs --arch, such as sm_80 or sm_90a")
         wanted = _measured(program, wanted) if measure else wanted
@@ -127,7 +127,7 @@ def _ahead(
 ) -> int:  # fmt: skip
     """Write NAME.h, NAME.c and, for a CPU, NAME.o, with NAME from the output."""
     from tensorc.ahead import files
-    from tensorc.emulated import request
+    from tensorc.cuda_levels import request
 
     if output == "-":
         raise click.UsageError("--emit header makes several files: name one with -o, as NAME.h")
@@ -167,7 +167,8 @@ _ON_A_GPU = ("tile", "cuda", "ptx", "cubin")
 
 
 def _for_gpu(program: Program, request: Request, emit: str, arch: str) -> bytes:
-    from tensorc.emulated import levels, with_roles
+    from tensorc.cuda_levels import levels
+    from tensorc.cuda_ways import first
     from tensorc.observe import show
 
     if emit not in _ON_A_GPU:
@@ -175,7 +176,7 @@ def _for_gpu(program: Program, request: Request, emit: str, arch: str) -> bytes:
             f"--emit {emit} is for the CPU; a GPU has tensor, plan, {', '.join(_ON_A_GPU)} "
             "and header"
         )
-    made = levels(program, with_roles(request))
+    made = levels(program, first(program, request))
     if emit in ("ptx", "cubin"):
         from tensorc.cubins import image_of
 
@@ -187,8 +188,9 @@ def _for_cpu(program: Program, request: Request, emit: str) -> bytes:
     from tensorc.codegen.llvm import Options
     from tensorc.codegen.llvm import emit as emit_llvm
     from tensorc.codegen.llvm_jit import assembly, native, object_code
-    from tensorc.compiler import layouts, run_passes
     from tensorc.observe import show
+    from tensorc.pipeline import run_passes
+    from tensorc.request import layouts
 
     tiles = run_passes(program, request)
     if emit == "tile":

@@ -96,8 +96,9 @@ def _report(
     program: Program, given: dict[str, int], arch: str, policy: str, deterministic: bool,
     cuts: str | None,
 ) -> Report:  # fmt: skip
-    from tensorc.compiler import explained
-    from tensorc.emulated import request
+    from tensorc import cuda_ways, pipeline
+    from tensorc.cuda_levels import CPU, request
 
-    fixed = static(program, given)
-    return explained(program, request(arch, fixed, {}, policy, deterministic, cuts=cuts))
+    wanted = request(arch, static(program, given), {}, policy, deterministic, cuts=cuts)
+    explained = pipeline.explained if arch in CPU else cuda_ways.explained
+    return explained(program, wanted)

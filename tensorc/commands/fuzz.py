@@ -18,10 +18,13 @@ def command() -> None:
 @click.option("--seconds", default=60.0, show_default=True, help="How long to search.")
 @click.option("--seed", default=0, show_default=True, help="The first case's seed.")
 @click.option("--most", type=int, help="Stop after this many cases.")
+@click.option("--device", type=click.Choice(["cpu", "emulator"]), default="cpu", show_default=True)
 @click.option("-o", "folder", default="fuzz-out", show_default=True, help="Where bugs go.")
 @with_json
-def run(seconds: float, seed: int, most: int | None, folder: str, as_json: bool) -> int:
-    """Generate programs, compare the CPU with the meaning, reduce and write down what differs."""
+def run(
+    seconds: float, seed: int, most: int | None, device: str, folder: str, as_json: bool
+) -> int:
+    """Generate programs, compare a device with the meaning, reduce and write down what differs."""
     import sys
 
     from tensorc.fuzz.campaign import Tally, campaign
@@ -31,7 +34,7 @@ def run(seconds: float, seed: int, most: int | None, folder: str, as_json: bool)
         if sys.stderr.isatty() and total % 10 == 0:
             click.echo(f"\r{total} cases, {len(tally.folders)} bugs", nl=False, err=True)
 
-    tally = campaign(seconds, seed, Path(folder), most, progress)
+    tally = campaign(seconds, seed, Path(folder), most, progress, device)
     folders = [str(path) for path in tally.folders]
     if as_json:
         counts = dict(sorted(tally.outcomes.items()))

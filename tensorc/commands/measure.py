@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tensorc.compiler import Request, compile_cpu
+from tensorc.compiler import compile_cpu
 from tensorc.ir.tensor import Program
+from tensorc.request import Request
 
 ROUNDS = 5
 SPENT = 0.01  # seconds of calls in a round

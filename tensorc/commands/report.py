@@ -53,8 +53,8 @@ def command(
 def _operator(found: pipelines.Found, arch: str, given: dict[str, int]) -> Iterator[Part]:
     """The mathematics and what every pass did; nothing for a file that is no operator."""
     from tensorc.codegen.page import Part
-    from tensorc.compiler import explained
-    from tensorc.emulated import request
+    from tensorc.cuda_levels import request
+    from tensorc.cuda_ways import explained
     from tensorc.observe import show
 
     if found.program is None:
@@ -99,13 +99,13 @@ def _pipeline(item: Pipelined, reason: str) -> Iterator[Part]:
 def _source(found: pipelines.Found, given: dict[str, int]) -> Part:
     """The CUDA C++ that is emitted for the operator."""
     from tensorc.codegen.page import Part
-    from tensorc.emulated import MACHINES, levels, request
+    from tensorc.cuda_levels import MACHINES, levels, request
+    from tensorc.cuda_ways import first
 
     assert found.program is not None and found.tiles is not None
     arch = next(name for name, kind in MACHINES.items() if kind == found.tiles.machine)
-    return Part(
-        "CUDA C++", text=levels(found.program, request(arch, given, {})).source, folded=True
-    )
+    wanted = first(found.program, request(arch, given, {}))
+    return Part("CUDA C++", text=levels(found.program, wanted).source, folded=True)
 
 
 def _trace(found: pipelines.Found) -> str:

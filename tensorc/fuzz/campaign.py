@@ -13,6 +13,7 @@ from tensorc.fuzz.generate import generate
 from tensorc.fuzz.isolate import Isolated
 from tensorc.fuzz.oracle import Finding
 from tensorc.fuzz.reduce import reduced
+from tensorc.fuzz.ways import drawn
 from tensorc.ir.choose import RandomChooser
 
 
@@ -28,11 +29,12 @@ class Tally:
 
 def campaign(
     seconds: float, seed: int, folder: Path, most: int | None = None,
-    progress: Callable[[Tally], None] | None = None,
+    progress: Callable[[Tally], None] | None = None, device: str = "cpu",
 ) -> Tally:  # fmt: skip
     """Cases from consecutive seeds for `seconds`, or `most` cases; one folder for each signature.
 
-    The same seed gives the same cases in the same order; every third has f8 and complex types.
+    The same seed gives the same cases in the same order; every third has f8 and complex types,
+    and each runs in a way of its own on `device`.
     """
     tally = Tally()
     end = time.monotonic() + seconds
@@ -40,7 +42,9 @@ def campaign(
     with Isolated() as isolated:
         while time.monotonic() < end and (most is None or number < most):
             extra = (seed + number) % 3 == 2
-            case = of_generated(generate(RandomChooser(seed + number), extra))
+            chooser = RandomChooser(seed + number)
+            made = generate(chooser, extra)
+            case = of_generated(made, drawn(chooser, device))
             number += 1
             finding = isolated.examine(case)
             tally.outcomes[finding.outcome] += 1
@@ -69,7 +73,8 @@ def report(case: Case, finding: Finding, finished: bool) -> str:
     sizes = ", ".join(f"{name}={size}" for name, size in case.sizes.items())
     lines = [
         f"# {finding.signature}", "", "```", case.text.rstrip(), "```", "",
-        f"sizes: {sizes}", f"data: {dict(case.recipes)}", f"layouts: {dict(case.layouts)}", "",
+        f"sizes: {sizes}", f"data: {dict(case.recipes)}", f"layouts: {dict(case.layouts)}",
+        f"way: {case.way.changes()}", "",
         finding.detail, "",
         "Run it again: `tensorc fuzz rerun FOLDER`.",
     ]  # fmt: skip

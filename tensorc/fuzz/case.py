@@ -1,4 +1,4 @@
-"""A test case as data: text, sizes, layouts and recipes; written to and read from a folder.
+"""A test case as data: text, sizes, layouts, recipes and way; written to and read from a folder.
 
 A folder `tcbug-<digest>` holds `case.json` (everything), `program.tc` (for people) and `report.md`.
 Opening one executes nothing.
@@ -14,21 +14,22 @@ from pathlib import Path
 from typing import Any, cast
 
 from tensorc.fuzz.generate import Generated
+from tensorc.fuzz.ways import USUAL, Way, from_changes
 
 SCHEMA = "tensorc-case-1"
 LARGEST = 1 << 20  # bytes of a case.json
-RECIPE_NAMES = ("text", "sizes", "recipes", "layouts", "policy")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A program's text, the value of every free extent, and how each array is made."""
+    """A program's text, the value of every free extent, how each array is made, and how it runs."""
 
     text: str
     sizes: Mapping[str, int]
     recipes: Mapping[str, str]
     layouts: Mapping[str, str]
     policy: str = ""
+    way: Way = USUAL
 
     @property
     def digest(self) -> str:
@@ -36,17 +37,18 @@ class Case:
         return hashlib.sha256(to_json(self).encode()).hexdigest()[:12]
 
 
-def of_generated(made: Generated) -> Case:
+def of_generated(made: Generated, way: Way = USUAL) -> Case:
     """A generated program as a case, its text from the language's printer."""
     from tensorc.ir.print_tensor import show_program
 
     text = show_program(made.program)
-    return Case(text, dict(made.sizes), dict(made.recipes), dict(made.layouts), made.policy)
+    return Case(text, dict(made.sizes), dict(made.recipes), dict(made.layouts), made.policy, way)
 
 
 def to_json(case: Case) -> str:
     """The case as JSON, keys in order."""
-    return json.dumps({"schema": SCHEMA, **asdict(case)}, sort_keys=True, indent=1)
+    fields = {"schema": SCHEMA, **asdict(case), "way": case.way.changes()}
+    return json.dumps(fields, sort_keys=True, indent=1)
 
 
 def from_json(text: str) -> Case:
@@ -65,6 +67,7 @@ def from_json(text: str) -> Case:
         {str(k): str(v) for k, v in dict(fields.get("recipes", {})).items()},
         {str(k): str(v) for k, v in dict(fields.get("layouts", {})).items()},
         str(fields.get("policy", "")),
+        from_changes(dict(fields.get("way", {}))),
     )
 
 

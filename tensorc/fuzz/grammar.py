@@ -14,10 +14,12 @@ from tensorc.fuzz.leaves import (
     Scope,
     call,
     condition,
+    family_of,
     leaf,
     leaf_value,
     mask,
     number,
+    read,
 )
 from tensorc.ir.choose import chance, pick, weighted
 from tensorc.ir.dtypes import (
@@ -168,7 +170,9 @@ def reduction(scope: Scope, family: str, depth: int) -> Expr:
         dict.fromkeys(pick(scope.chooser, pool) for _ in range(chance(scope.chooser, 2) + 1))
     )
     inner = scope.within(indices)
-    body = expression(inner, "float" if name.startswith("arg") else family, depth)
+    body = (
+        _of_elements(inner, depth) if name.startswith("arg") else expression(inner, family, depth)
+    )
     if family == "uint" and value_type(body).weak:
         body = Cast(U32, body)  # a sum of literals alone would be signed
     where = mask(inner) if chance(scope.chooser, scope.policy.guard, 12) else None
@@ -176,6 +180,16 @@ def reduction(scope: Scope, family: str, depth: int) -> Expr:
     accumulator = pick(scope.chooser, (I32, I64, I8)) if family == "int" and name == "sum" else None
     dtype = accumulator if accumulator is not None and chance(scope.chooser, 2) else None
     return Reduce(reducer, indices, body, where, dtype)
+
+
+def _of_elements(scope: Scope, depth: int) -> Expr:
+    """What an argmin compares: half of the time elements of what was computed by an equation, which
+    a compiler that fuses may compute twice, and not alike."""
+    computed = [item for item in scope.tensors if item.tensor.name.startswith("t")]
+    fitting = [item for item in computed if family_of(item.tensor.dtype) == "float"]
+    if fitting and chance(scope.chooser, 5):
+        return read(scope, pick(scope.chooser, fitting))
+    return expression(scope, "float", depth)
 
 
 def _using(

@@ -18,7 +18,7 @@ from tensorc.ir.dtypes import (
     U64,
     DType,
 )
-from tensorc.ir.functions import FUNCTIONS
+from tensorc.ir.functions import FUNCTIONS, REDUCERS
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import (
     Apply,
@@ -28,6 +28,7 @@ from tensorc.ir.tensor import (
     Literal,
     Position,
     Read,
+    Reduce,
     Select,
 )
 
@@ -203,9 +204,23 @@ def condition(scope: Scope) -> Expr:
     if scope.extra and chance(scope.chooser, 2):
         name = pick(scope.chooser, ("eq", "ne"))
         return call(name, leaf_value(scope, "complex"), leaf_value(scope, "complex"))
+    computed = [item for item in scope.tensors if item.tensor.name.startswith("t")]
+    if computed and chance(scope.chooser, 1):
+        return extreme(scope, pick(scope.chooser, computed))
     family = pick(scope.chooser, ("float", "int"))
     name = pick(scope.chooser, ("lt", "le", "gt", "ge", "eq", "ne"))
     return call(name, leaf_value(scope, family), leaf_value(scope, family))
+
+
+def extreme(scope: Scope, item: Declaration) -> Expr:
+    """Whether an element of what an equation computed is the largest or smallest along an axis."""
+    axes = [dim for dim in item.dims if dim is not None and dim not in scope.indices]
+    if family_of(item.tensor.dtype) in ("bool", "complex") or not axes:
+        return mask(scope) if scope.indices else call("le", number(0), number(1))
+    axis = pick(scope.chooser, axes)
+    reducer = REDUCERS[pick(scope.chooser, ("max", "min"))]
+    most = Reduce(reducer, (axis,), read(scope.within((axis,)), item), None, None)
+    return call(pick(scope.chooser, ("eq", "lt", "ge")), read(scope, item), most)
 
 
 def leaf_value(scope: Scope, family: str) -> Expr:

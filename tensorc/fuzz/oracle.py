@@ -2,7 +2,8 @@
 
 text      printing what was read gives the same nodes
 passes    every verifier is content
-cpu       the CPU's results pass the three-part rule against the meaning
+values    the results pass the three-part rule against the meaning
+bounds    with walls around arrays, nothing outside of them is touched (else the process dies)
 checks    a data subscript out of range is reported by both, or by neither
 """
 
@@ -10,14 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tensorc.errors import ArgumentError, BrokenInvariant, NotationError, OutOfRange, Unavailable
 from tensorc.fuzz.case import Case
-from tensorc.ir.tensor import Program
+from tensorc.fuzz.walls import walled
+from tensorc.fuzz.ways import Way
+from tensorc.ir.tensor import Program, Tensor
+
+if TYPE_CHECKING:
+    from tensorc.prepare import Prepared
 
 Array = npt.NDArray[Any]
 
@@ -69,34 +75,62 @@ def _round_trip(program: Program) -> Finding | None:
 def arrays_of(program: Program, case: Case) -> dict[str, Array]:
     """The arrays that the case's recipes make."""
     from tensorc.fuzz.data import array
-    from tensorc.ir.polynomial import Symbol, evaluate
 
-    known = {Symbol(name, "extent"): size for name, size in case.sizes.items()}
     made: dict[str, Array] = {}
     for item in program.parameters:
         name, tensor = item.tensor.name, item.tensor
-        shape = tuple(evaluate(size, known) for size in tensor.shape)
         recipe, layout = case.recipes.get(name, "small"), case.layouts.get(name, "dense")
-        made[name] = array(recipe, layout, name, tensor.dtype, shape)
-    return made
+        made[name] = array(recipe, layout, name, tensor.dtype, _shape(tensor, case.sizes))
+    return {name: _between_walls(array, case.way) for name, array in made.items()}
+
+
+def _shape(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    from tensorc.ir.polynomial import Symbol, evaluate
+
+    known = {Symbol(name, "extent"): size for name, size in sizes.items()}
+    return tuple(evaluate(size, known) for size in tensor.shape)
+
+
+def _between_walls(array: Array, way: Way) -> Array:
+    """The array, or a copy at whose end memory ends; other layouts than dense ones stay."""
+    if not way.walls or not array.flags.c_contiguous:
+        return array
+    return walled(array, way.walls)
+
+
+def _targets(call: Prepared) -> dict[str, Array]:
+    """Fresh arrays for the outputs."""
+    from tensorc.ir.rounding import numpy_dtype
+
+    found = (item.tensor for item in call.program.outputs)
+    return {t.name: np.zeros(_shape(t, call.extents), numpy_dtype(t.dtype)) for t in found}
 
 
 def _run(program: Program, case: Case) -> Finding:
-    from tensorc.prepare import prepare, run_prepared
+    from tensorc.devices import run
+    from tensorc.prepare import prepare
 
-    call = prepare(program, arrays_of(program, case), case.sizes)
+    way = case.way
+    call = prepare(
+        program, arrays_of(program, case), case.sizes, way.policy, way.specialize,
+        way.deterministic, cuts=way.cuts,
+    )  # fmt: skip
     escapes = _escapes(program, call.arrays, call.extents)
+    into = {name: _between_walls(target, way) for name, target in _targets(call).items()}
     try:
-        outputs = run_prepared(call)
-    except OutOfRange:
-        return Finding("pass") if escapes else Finding("fail", "check without cause")
-    except ArgumentError:
+        outputs = run(call, way.device, way.arch, into)
+    except (OutOfRange, ArgumentError):
         return Finding("pass") if escapes else Finding("fail", "check without cause")
     if escapes:
         return Finding("fail", "missed check", "a data subscript leaves its tensor unreported")
+    return _judged(call, way, outputs)
+
+
+def _judged(call: Prepared, way: Way, outputs: Mapping[str, Array]) -> Finding:
     from tensorc.verify import judge, worst
 
-    verdicts = judge(call, outputs, call.compiled().levels.fused)
+    fused = call.compiled().levels.fused if way.device == "cpu" else None
+    verdicts = judge(call, outputs, fused)
     outcome = worst(verdicts).value.lower()
     bad = [f"{name}: {verdict}" for name, verdict in verdicts.items() if not verdict.passed]
     return Finding(outcome, "values" if outcome == "fail" else "", "\n".join(bad))

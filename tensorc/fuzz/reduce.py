@@ -1,8 +1,8 @@
 """Make a failing case smaller while it fails in the same way.
 
 Tries, largest first: fewer equations, fewer outputs, a node replaced by one of its parts or by a
-number, smaller sizes, dense arrays, simple data. A step is kept if the finding keeps its signature,
-so that the search does not slip to another bug.
+number, the usual way to run, smaller sizes, dense arrays, simple data. A step is kept if the
+finding keeps its signature, so that the search does not slip to another bug.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from fractions import Fraction
 
 from tensorc.errors import NotationError
 from tensorc.fuzz.case import Case
+from tensorc.fuzz.ways import USUAL
 from tensorc.ir.dtypes import BOOL, IMAGINARY, INTEGER, REAL, DType, settled
-from tensorc.ir.node import Node, postorder, rebuild
+from tensorc.ir.node import postorder, replaced
 from tensorc.ir.print_tensor import show_program
 from tensorc.ir.tensor import (
     Equation,
@@ -58,6 +59,9 @@ def candidates(case: Case) -> Iterator[Case]:
         text = _printed(smaller)
         if text is not None and text != case.text:
             yield replace(case, text=text)
+    for name in case.way.changes():
+        if name != "device":
+            yield replace(case, way=replace(case.way, **{name: getattr(USUAL, name)}))
     for name, size in case.sizes.items():
         for less in dict.fromkeys((1, size // 2, size - 1)):
             if 0 < less < size:
@@ -145,10 +149,7 @@ def _kind(dtype: DType) -> str:
 
 
 def _replaced(body: Expr, target: Expr, part: Expr) -> Expr:
-    def change(item: Node) -> Node:
-        return part if item is target else rebuild(item, change)
-
-    made = change(body)
+    made = replaced(body, lambda item: part if item is target else None)
     assert isinstance(made, Expr)
     return made
 

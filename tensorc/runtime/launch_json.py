@@ -24,10 +24,7 @@ def to_json(launch: Launch) -> dict[str, Json]:
             }
             for entry in launch.entries
         ],
-        "workspaces": [
-            [item.name, item.dtype.name, [_polynomial(size) for size in item.shape]]
-            for item in launch.workspaces
-        ],
+        "workspaces": tensors_to_json(launch.workspaces),
         "extents": [[name, _polynomial(size)] for name, size in launch.extents],
         "weights": [[symbol, _polynomial(item)] for symbol, item in launch.weights],
     }
@@ -37,12 +34,24 @@ def from_json(found: Any) -> Launch:
     """The inverse. KeyError, TypeError or ValueError: it was not made by `to_json`."""
     return Launch(
         tuple(_entry(item) for item in found["entries"]),
-        tuple(
-            Tensor(name, BY_NAME[dtype], tuple(_read(size) for size in shape))
-            for name, dtype, shape in found["workspaces"]
-        ),
+        read_tensors(found["workspaces"]),
         tuple((name, _read(size)) for name, size in found["extents"]),
         tuple((symbol, _read(item)) for symbol, item in found["weights"]),
+    )
+
+
+def tensors_to_json(tensors: Sequence[Tensor]) -> Json:
+    """Names, types and shapes. ValueError: a size depends on data."""
+    return [
+        [item.name, item.dtype.name, [_polynomial(size) for size in item.shape]] for item in tensors
+    ]
+
+
+def read_tensors(found: Any) -> tuple[Tensor, ...]:
+    """The inverse. KeyError, TypeError or ValueError as in `from_json`."""
+    return tuple(
+        Tensor(name, BY_NAME[dtype], tuple(_read(size) for size in shape))
+        for name, dtype, shape in found
     )
 
 

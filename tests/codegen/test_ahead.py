@@ -16,7 +16,7 @@ import pytest
 from tensorc.ahead import files
 from tensorc.cli import main
 from tensorc.codegen.emulator_build import find_compiler
-from tensorc.emulated import levels, request
+from tensorc.cuda_levels import levels, request
 from tensorc.errors import Unavailable
 from tensorc.ir.interpret_tensor import interpret
 from tensorc.ir.tensor import Program

@@ -10,8 +10,8 @@ import pytest
 
 from examples.sizes import EXAMPLES, Example
 from tensorc.codegen.cuda_functions import FUNCTIONS as EMITTED
+from tensorc.cuda_levels import levels, request
 from tensorc.devices import run
-from tensorc.emulated import levels, request
 from tensorc.errors import ArgumentError, OutOfRange, Unavailable
 from tensorc.fuzz.case import of_generated
 from tensorc.fuzz.generate import generate

@@ -8,7 +8,7 @@ import pytest
 
 from tensorc.codegen.cuda_build import build, read_resources
 from tensorc.cubins import image_of
-from tensorc.emulated import levels, request
+from tensorc.cuda_levels import levels, request
 from tensorc.errors import BrokenInvariant, Unavailable
 from tensorc.lang import read
 from tests.requirements import has, need

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import sys
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import tensorc as tc
+from tensorc.fuzz.walls import walled
 
 Array = npt.NDArray[Any]
 TEXT = """
@@ -72,18 +71,8 @@ def test_a_product_takes_two_multiply_adds() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called by its name")
 def test_nothing_behind_the_last_element_is_touched() -> None:
     """Operands and the output end where memory ends."""
-    page = mmap.PAGESIZE
     for n in SIZES:
-        memories = [mmap.mmap(-1, 2 * page) for _ in range(3)]
-        views = [np.frombuffer(memory, np.uint8) for memory in memories]
-        for view in views:
-            assert (
-                ctypes.CDLL(None).mprotect(ctypes.c_void_p(view.ctypes.data + page), page, 0) == 0
-            )
-        x, y, z = (view[page - 16 * n : page].view(np.complex128) for view in views)
-        x[:], y[:] = drawn(n), drawn(n)
+        x, y, z = (walled(drawn(n).astype(np.complex128), "behind") for _ in range(3))
         for _ in range(2):
             assert ops.wide.into(z)(x, y) is z
         np.testing.assert_array_equal(z, x * y.conj() + x)
-        for view in views:
-            ctypes.CDLL(None).mprotect(ctypes.c_void_p(view.ctypes.data + page), page, 3)

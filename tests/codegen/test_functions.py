@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tensorc.compiler import Request, compile_cpu, cpu_target
+from tensorc.compiler import compile_cpu
 from tensorc.ir.dtypes import BOOL, F32, F64, I32, I64, U32, U64, DType, integer_range, settled
 from tensorc.ir.functions import FUNCTIONS, Function, result_type
 from tensorc.ir.interpret_tensor import interpret
@@ -24,6 +24,7 @@ from tensorc.ir.tensor import (
     Tensor,
     value_type,
 )
+from tensorc.request import Request, cpu_target
 
 Array = npt.NDArray[Any]
 VALUES = (BOOL, I32, I64, U32, U64, F32, F64)

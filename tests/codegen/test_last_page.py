@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
-import mmap
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,10 +10,9 @@ import numpy.typing as npt
 import pytest
 
 import tensorc as tc
+from tensorc.fuzz.walls import walled
 
 Array = npt.NDArray[Any]
-PAGE = mmap.PAGESIZE
-NO_ACCESS, READ_WRITE = 0, 3
 
 OPS = tc.loads("""
 op both(x: f32[n], y: f32[n]) -> s: f32[n], d: f32[n]
@@ -59,27 +54,6 @@ def drawn(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return draw.standard_normal(shape).astype(dtype)
 
 
-@contextmanager
-def at_the_end(arrays: list[Array]) -> Generator[list[Array], None, None]:
-    """Copies whose last element is the last that may be touched."""
-    protect: Any = ctypes.CDLL(None).mprotect
-    found: list[Array] = []
-    walls: list[ctypes.c_void_p] = []
-    for array in arrays:
-        room = -(-array.nbytes // PAGE) * PAGE
-        memory = np.frombuffer(mmap.mmap(-1, room + PAGE), np.uint8)
-        walls.append(ctypes.c_void_p(memory.ctypes.data + room))
-        assert protect(walls[-1], PAGE, NO_ACCESS) == 0
-        copy = memory[room - array.nbytes : room].view(array.dtype).reshape(array.shape)
-        copy[...] = array
-        found.append(copy)
-    try:
-        yield found
-    finally:
-        for wall in walls:
-            protect(wall, PAGE, READ_WRITE)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called by its name")
 @pytest.mark.parametrize("cuts", ["cost", "none", "all"])
 @pytest.mark.parametrize("name", [op.name for op in OPS])
@@ -98,8 +72,9 @@ def test_nothing_behind_the_last_element_is_touched(name: str, cuts: str) -> Non
         ]
         outputs = [np.zeros(shape(i), kinds[i.tensor.dtype.name]) for i in program.outputs]
         want = op.on("interpreter")(*operands)
-        with at_the_end([*operands, *outputs]) as copies:
-            given, results = copies[: len(operands)], copies[len(operands) :]
-            op.on("cpu", cuts=cuts, specialize=False).into(*results)(*given)
-            for got, right in zip(results, want if len(outputs) > 1 else [want], strict=True):
-                np.testing.assert_allclose(got, right, rtol=1e-3, atol=1e-3)
+        given, results = (
+            [walled(array, "behind") for array in some] for some in (operands, outputs)
+        )
+        op.on("cpu", cuts=cuts, specialize=False).into(*results)(*given)
+        for got, right in zip(results, want if len(outputs) > 1 else [want], strict=True):
+            np.testing.assert_allclose(got, right, rtol=1e-3, atol=1e-3)

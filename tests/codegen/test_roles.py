@@ -11,7 +11,7 @@ import pytest
 import tensorc.codegen.cuda as cuda
 from benchmarks.sass import loops
 from tensorc.codegen.cuda import CudaModule
-from tensorc.emulated import levels, request, with_roles
+from tensorc.cuda_levels import levels, request, with_roles
 from tensorc.errors import KernelError
 from tensorc.ir.placement import Pipelined
 from tensorc.ir.polynomial import Symbol, evaluate

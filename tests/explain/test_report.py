@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import tensorc as tc
-from tensorc.compiler import Request, cpu_target, explained
 from tensorc.explain import SECTIONS, Report, Section, Step, Subject
 from tensorc.explain.kernels import kernels
 from tensorc.explain.passes import changes
 from tensorc.ir.tensor import Program
+from tensorc.pipeline import explained
+from tensorc.request import Request, cpu_target
 
 SOFT = """
 op attend(q: f16[m, d], k: f16[n, d], v: f16[n, e]) -> o: f16[m, e]

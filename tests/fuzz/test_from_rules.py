@@ -7,7 +7,8 @@ import os
 import numpy as np
 import pytest
 
-import tensorc.compiler
+import tensorc.pipeline
+import tensorc.request
 from tensorc.fuzz.case import of_generated
 from tensorc.fuzz.from_rules import generate
 from tensorc.fuzz.oracle import examine
@@ -37,15 +38,15 @@ def test_rewritten_programs_are_equal() -> None:
 
 
 def test_rewritten_programs_run_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensorc.compiler, "REWRITE", True)
-    monkeypatch.setattr(tensorc.compiler, "WORTH", 1.0)
+    monkeypatch.setattr(tensorc.request, "REWRITE", True)
+    monkeypatch.setattr(tensorc.pipeline, "WORTH", 1.0)
     for seed in range(COMPILED):
         case = of_generated(generate(RandomChooser(seed)))
         found = examine(case)
         if found.outcome == "fail":  # ours only if the program as written runs right
-            monkeypatch.setattr(tensorc.compiler, "REWRITE", False)
+            monkeypatch.setattr(tensorc.request, "REWRITE", False)
             assert examine(case).outcome == "fail", f"seed {seed}: {found}\n{case.text}"
-            monkeypatch.setattr(tensorc.compiler, "REWRITE", True)
+            monkeypatch.setattr(tensorc.request, "REWRITE", True)
 
 
 def test_a_rewritten_form_decides_where_the_source_is_not_finite() -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +20,7 @@ from tensorc.fuzz.generate import generate
 from tensorc.fuzz.isolate import Isolated
 from tensorc.fuzz.oracle import examine
 from tensorc.fuzz.reduce import candidates, reduced
+from tensorc.fuzz.ways import Way, drawn
 from tensorc.ir.choose import DrawnChooser, RandomChooser, ReplayChooser
 from tensorc.ir.print_tensor import show_program
 from tensorc.lang import read
@@ -50,6 +55,46 @@ def test_printed_programs_read_back_as_the_same_nodes() -> None:
     assert refused <= PRINTED // 50
 
 
+def test_every_way_agrees_with_the_meaning_on_generated_programs() -> None:
+    """In a child: between walls, a read past an array ends the process."""
+    seen: set[str] = set()
+    with Isolated() as isolated:
+        for seed in range(1000, 1000 + PROGRAMS):
+            chooser = RandomChooser(seed)
+            made = generate(chooser)
+            case = of_generated(made, drawn(chooser))
+            finding = isolated.examine(case)
+            seen |= case.way.changes().keys()
+            assert finding.outcome != "fail", f"seed {seed}: {finding}\n{to_json(case)}"
+    assert {"policy", "cuts", "deterministic", "specialize"} <= seen
+
+
+def test_the_emulator_agrees_with_the_meaning_on_generated_programs() -> None:
+    with Isolated() as isolated:
+        for seed in range(2000, 2000 + PROGRAMS // 4):
+            chooser = RandomChooser(seed)
+            made = generate(chooser)
+            case = of_generated(made, drawn(chooser, "emulator"))
+            finding = isolated.examine(case)
+            assert finding.outcome != "fail", f"seed {seed}: {finding}\n{to_json(case)}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called by its name")
+@pytest.mark.parametrize(("side", "index"), [("before", -1), ("behind", 100)])
+def test_walls_end_a_process_that_passes_them(side: str, index: int) -> None:
+    """The text reads `index` through a pointer, which Python itself would not do."""
+    script = (
+        "import ctypes, numpy, tensorc.fuzz.walls as w;"
+        f"a = w.walled(numpy.arange(100, dtype='f4'), {side!r});"
+        "assert a.tolist() == list(range(100));"
+        "p = ctypes.cast(a.ctypes.data, ctypes.POINTER(ctypes.c_float));"
+    )
+    inside = 0 if side == "before" else 99
+    for place, code in ((inside, 0), (index, -signal.SIGSEGV)):
+        done = subprocess.run([sys.executable, "-c", script + f"p[{place}]"], check=False)
+        assert done.returncode == code
+
+
 @settings(
     max_examples=20,
     deadline=None,
@@ -71,6 +116,8 @@ def test_a_recorded_list_of_choices_gives_the_same_case() -> None:
 def test_a_case_survives_json(tmp_path: Path) -> None:
     case = of_generated(generate(RandomChooser(3)))
     assert from_json(to_json(case)) == case
+    other = replace(case, way=Way(policy="strict", specialize=False, walls="behind"))
+    assert from_json(to_json(other)) == other and other.digest != case.digest
     folder = write(tmp_path, case, "report\n")
     assert sorted(path.name for path in folder.iterdir()) == [
         "case.json", "program.tc", "report.md",
@@ -78,7 +125,18 @@ def test_a_case_survives_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"schema": "other"}', json.dumps({"schema": "tensorc-case-1"}), "{" * 99]
+    "text",
+    [
+        "",
+        "[]",
+        '{"schema": "other"}',
+        json.dumps({"schema": "tensorc-case-1"}),
+        "{" * 99,
+        *(
+            json.dumps({"schema": "tensorc-case-1", "text": "", "way": way})
+            for way in ({"other": 1}, {"policy": "slow"}, {"specialize": 2}, {"walls": "above"})
+        ),
+    ],
 )
 def test_what_is_no_case_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
@@ -99,7 +157,10 @@ def test_the_reducer_keeps_the_failure_and_drops_the_rest() -> None:
     def fails(case: Case) -> bool:
         return "tanh" in case.text and case.sizes["m"] > 3
 
-    start = Case(PLANTED, {"m": 33, "k": 17}, {"a": "wide", "b": "normal"}, {"a": "strided"})
+    start = Case(
+        PLANTED, {"m": 33, "k": 17}, {"a": "wide", "b": "normal"}, {"a": "strided"},
+        way=Way(cuts="none", deterministic=True),
+    )  # fmt: skip
     small, finished = reduced(start, fails)
     (program,) = read(small.text)
     assert finished
@@ -107,6 +168,7 @@ def test_the_reducer_keeps_the_failure_and_drops_the_rest() -> None:
     assert small.text.count("tanh") == 1
     assert small.sizes["m"] == 4
     assert dict(small.layouts) == {"a": "dense"}
+    assert small.way == Way()
     assert len(small.text) < 100
 
 

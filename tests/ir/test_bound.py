@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tensorc.compiler import Request, Target, run_passes
 from tensorc.ir import interpret_tile, propagate
 from tensorc.ir.accept import accept
 from tensorc.ir.bound import BoundMemory, BoundRun, BoundSite, bound
@@ -32,6 +31,8 @@ from tensorc.ir.tensor import Apply, Equation, Expr, Reduce
 from tensorc.ir.tile import Let, TileProgram, Use
 from tensorc.ir.tile_block import Axes, Block, exact, parts, stacked
 from tensorc.lang import read
+from tensorc.pipeline import run_passes
+from tensorc.request import Request, Target
 from tests.ir.random_programs import SIZE, Generator
 from tests.ir.test_tile_operators import HISTOGRAM, RAGGED, SPLIT, TROPICAL, VARIANCE
 

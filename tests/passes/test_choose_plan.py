@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 import tensorc as tc
-from tensorc.compiler import Request, Target, explained, planned, run_passes
 from tensorc.ir.plan import Plan, Planned
 from tensorc.ir.tensor import Program, Value
 from tensorc.ir.verify_plan import verify
+from tensorc.pipeline import explained, planned, run_passes
+from tensorc.request import Request, Target
 from tests.passes.fused import ONE_KERNEL, attention
 
 CPU = Target("avx512", 16, 4, 6)

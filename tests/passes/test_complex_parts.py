@@ -9,12 +9,13 @@ import numpy.typing as npt
 import pytest
 
 import tensorc as tc
-from tensorc.compiler import Request, cpu_target, run_passes
 from tensorc.ir.interpret_tensor import interpret
 from tensorc.ir.print_tensor import show_program
 from tensorc.lang import read
 from tensorc.passes.complex_parts import complex_parts
+from tensorc.pipeline import run_passes
 from tensorc.prepare import prepare
+from tensorc.request import Request, cpu_target
 from tensorc.verify import Outcome, judge, worst
 
 Array = npt.NDArray[Any]

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.problems.gemm import gemm
 from tensorc import worker
-from tensorc.compiler import Request, compile_cpu, cpu_target, in_worker
+from tensorc.compiler import compile_cpu
 from tensorc.errors import BrokenInvariant, Infeasible
 from tensorc.ir.schedule import Dependence, LoopProblem, Operation, Role, Unit, Use
 from tensorc.ir.strict_json import Json, canonical, read
@@ -22,6 +22,8 @@ from tensorc.passes.algebra import wire
 from tensorc.passes.algebra.saturate import rewrite
 from tensorc.passes.jobs import here, scheduled
 from tensorc.passes.scheduling.schedule import JIT, schedule
+from tensorc.pipeline import in_worker
+from tensorc.request import Request, cpu_target
 from tensorc.worker import JobFailed
 
 SIZES = {"m": 300, "k": 200, "n": 100}

@@ -11,7 +11,7 @@ import pytest
 
 import tensorc as tc
 from tensorc.codegen.llvm import Options, emit
-from tensorc.compiler import Request, Target, compile_cpu, cpu_target, run_passes
+from tensorc.compiler import compile_cpu
 from tensorc.ir.accept import Outcome, accept
 from tensorc.ir.bound_tensor import bound_tensor
 from tensorc.ir.interpret_tensor import interpret
@@ -19,6 +19,8 @@ from tensorc.ir.interpret_tile import interpret as interpret_tile
 from tensorc.ir.sizes import bind
 from tensorc.ir.tensor import Program
 from tensorc.lang import read
+from tensorc.pipeline import run_passes
+from tensorc.request import Request, Target, cpu_target
 
 Array = npt.NDArray[Any]
 CPU = Target("avx512", 16)

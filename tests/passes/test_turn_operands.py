@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tensorc.compiler import Request, Target, compile_cpu, cpu_target, run_passes
+from tensorc.compiler import compile_cpu
 from tensorc.ir.print_tensor import show_program
 from tensorc.ir.tensor import Program
 from tensorc.lang import read
 from tensorc.passes.canonicalise import canonicalise
 from tensorc.passes.tiling.turn_operands import turn_operands
+from tensorc.pipeline import run_passes
+from tensorc.request import Request, Target, cpu_target
 
 Array = npt.NDArray[Any]
 PRODUCT = (

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from examples.sizes import Example
-from tensorc.compiler import Target
 from tensorc.ir.polynomial import Polynomial, Symbol, evaluate, symbols
 from tensorc.ir.tensor import Program
 from tensorc.ir.tile import Kernel, Loop, TileProgram
@@ -18,6 +17,7 @@ from tensorc.passes.tiling.choose_plan import Setting, choose_plan
 from tensorc.passes.tiling.lower import Widths, lower
 from tensorc.passes.tiling.tile_fused import tile_fused
 from tensorc.passes.tiling.tile_gpu import tile_gpu
+from tensorc.request import Target
 
 FOLDER = Path(__file__).parents[2] / "examples"
 CPU = Target("avx512", 16, 4, 6)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tensorc.codegen.driver import ELEMENTS, SWIZZLE_SPANS, Box
 from tensorc.codegen.emulator import Emulator
 from tensorc.runtime.dlpack import Managed, row_major
 
@@ -65,6 +66,7 @@ class FakeCupy(types.ModuleType):
         self.kept: list[Any] = []
         self.allowed: dict[int, int] = {}
         self.capturing = False
+        self.libcuda = FakeCuda(self.emulator)
         self.cuda = self._cuda(capability)
 
     def empty(self, shape: Sequence[int], dtype: Any) -> GpuArray:
@@ -107,7 +109,8 @@ class FakeCupy(types.ModuleType):
         return types.SimpleNamespace(
             Device=Device, ExternalStream=stream, runtime=runtime, alloc=self._alloc,
             driver=types.SimpleNamespace(funcSetAttribute=self._allow),
-            function=types.SimpleNamespace(Module=self._module), get_current_stream=_current,
+            function=types.SimpleNamespace(Module=self._module, CPointer=_Pointer),
+            get_current_stream=_current,
         )  # fmt: skip
 
     def _alloc(self, nbytes: int) -> Any:
@@ -131,6 +134,26 @@ class FakeCupy(types.ModuleType):
     def _allow(self, function: int, attribute: int, value: int) -> None:
         assert attribute == 8
         self.allowed[function] = value
+
+
+class FakeCuda:
+    """The one function of libcuda that tensorc calls itself: maps are the emulator's."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self.emulator, self.made = emulator, 0
+
+    def cuTensorMapEncodeTiled(  # noqa: N802
+        self, target: Any, element: int, rank: int, address: Any, shape: Any, strides: Any,
+        box: Any, steps: Any, interleave: int, swizzle: int, promotion: int, fill: int,
+    ) -> int:  # fmt: skip
+        assert target.value % 64 == 0 and list(steps) == [1] * rank
+        assert (interleave, promotion, fill) == (0, 2, 0)
+        names = {code: name for name, (code, _) in ELEMENTS.items()}
+        outer = tuple(strides)[: rank - 1]
+        made = Box(names[element], tuple(shape), outer, tuple(box), SWIZZLE_SPANS[swizzle])
+        ctypes.memmove(target.value, self.emulator.tensor_map(address.value, made), 128)
+        self.made += 1
+        return 0
 
 
 def one() -> int:
@@ -167,4 +190,12 @@ class _Function:
 
     def __call__(self, grid: Any, block: Any, args: Any, shared: int, stream: int) -> None:
         assert shared <= 48 * 1024 or self.fake.allowed[self.ptr] == shared
-        self.fake.emulator.launch(self.function, grid, block, shared, args)
+        given = [ctypes.string_at(a.address, 128) if isinstance(a, _Pointer) else a for a in args]
+        self.fake.emulator.launch(self.function, grid, block, shared, given)
+
+
+class _Pointer:
+    """CuPy's `CPointer`: a parameter that lies at an address of this machine's memory."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address

@@ -12,46 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tensorc as tc
 from tensorc.ir.strict_json import read as read_json
 from tensorc.lang import read
-from tensorc.prepare import prepare
 from tensorc.runtime import cache, cache_upkeep
-from tensorc.runtime.compiled import Compiled
 from tensorc.runtime.launch_json import from_json, to_json
+from tests.runtime.kept import ENTRY, KEY, TEXT, compiled, entry
 
 ROOT = Path(__file__).parents[2]
-TEXT = "op scale(x: f32[n], a: f32) -> y: f32[n]\n  y[n] = a * x[n] + 1\n"
-KEY = {"operator": "test", "static": {"n": 3}}
-ENTRY = cache.Stored({"entries": []}, b"\x7fELF code")
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache of one's own; nothing was warned about yet."""
-    path = tmp_path / "cache"
-    monkeypatch.setenv("TENSORC_CACHE_DIR", str(path))
-    monkeypatch.setattr(cache, "_warned", set[str]())
-    return path
-
-
-def compiled(text: str = TEXT, size: int = 5) -> Compiled:
-    """The kernel of a program read anew."""
-    (program,) = read(text)
-    arrays = {"x": np.arange(size, dtype=np.float32), "a": np.float32(2)}
-    call = prepare(program, arrays)
-    kernel = call.compiled()
-    assert kernel.run(call.arrays, call.extents)["y"].tolist() == [2 * i + 1 for i in range(size)]
-    return kernel
-
-
-def entry(folder: Path) -> Path:
-    """The one file of the cache."""
-    (path,) = [item.path for item in cache_upkeep.files(folder)]
-    return path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_a_kernel_is_found_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,84 +163,6 @@ def test_damaged_files_do_not_pile_up(folder: Path, monkeypatch: pytest.MonkeyPa
     assert not list(cache_upkeep.files(folder))
 
 
-def test_what_others_can_write_is_not_loaded(folder: Path) -> None:
-    compiled()
-    folder.chmod(0o770)
-    with pytest.warns(tc.CacheWarning, match="TC-W601.*written by others"):
-        compiled(size=6)
-    folder.chmod(0o700)
-    assert entry(folder)  # nothing was stored there meanwhile
-    entry(folder).chmod(0o666)
-    cache._warned.clear()  # pyright: ignore[reportPrivateUsage]
-    with pytest.warns(tc.CacheWarning, match="TC-W601"):
-        compiled()
-
-
-def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
-    compiled()
-    path = entry(folder)
-    path.rename(tmp_path / "elsewhere")
-    path.symlink_to(tmp_path / "elsewhere")
-    with pytest.warns(tc.CacheWarning, match="TC-W601.*is a link"):
-        compiled()
-    folder.rename(tmp_path / "real")
-    folder.symlink_to(tmp_path / "real")
-    cache._warned.clear()  # pyright: ignore[reportPrivateUsage]
-    with pytest.warns(tc.CacheWarning, match="TC-W601.*is no directory"):
-        compiled()
-
-
-def test_a_foreign_owner_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled()
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    with pytest.warns(tc.CacheWarning, match="TC-W601.*belongs to user"):
-        compiled()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
-def test_directories_above_the_cache_are_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    above = tmp_path / "above"
-    above.mkdir()
-    place = above / "deep" / "cache"
-    monkeypatch.setenv("TENSORC_CACHE_DIR", str(place))
-    assert cache.store(KEY, ENTRY) and cache.load(KEY) == ENTRY
-    above.chmod(0o777)
-    with pytest.warns(tc.CacheWarning, match=r"W601.*above can be written by anybody \(mode 777\)"):
-        assert cache.load(KEY) is None
-    assert not cache.store(KEY, ENTRY)
-    above.chmod(0o1777)  # as /tmp: nobody renames what is not theirs
-    assert cache.load(KEY) == ENTRY
-    above.chmod(0o775)
-    assert cache.load(KEY) == ENTRY
-    link = tmp_path / "link"
-    link.symlink_to(above)
-    monkeypatch.setenv("TENSORC_CACHE_DIR", str(link / "deep" / "cache"))
-    assert cache.load(KEY) == ENTRY
-    above.chmod(0o777)  # seen through the link as well
-    assert cache.load(KEY) is None
-    above.chmod(0o700)
-
-
-@pytest.mark.skipif(os.name != "posix", reason="owners are POSIX's")
-def test_a_foreign_owner_above_the_cache_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert cache.store(KEY, ENTRY)
-    right, foreign = os.lstat, folder.parent
-
-    def lstat(path: Any) -> os.stat_result:
-        found = right(path)
-        if Path(path) != foreign:
-            return found
-        return os.stat_result((*found[:4], os.geteuid() + 17, *found[5:]))
-
-    monkeypatch.setattr(os, "lstat", lstat)
-    with pytest.warns(tc.CacheWarning, match="W601.*belongs to user"):
-        assert cache.load(KEY) is None
-
-
 def test_a_clock_that_jumps_harms_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A year back, a year ahead: entries stay, and what is being written is not swept."""
     now = time.time()
@@ -283,26 +176,6 @@ def test_a_clock_that_jumps_harms_nothing(folder: Path, monkeypatch: pytest.Monk
         part.unlink(missing_ok=True)
         cache_upkeep.prune(folder)
         assert cache.load(KEY) == ENTRY
-
-
-def test_without_a_place_the_cache_is_off(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TENSORC_CACHE_DIR", "relative")
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    with pytest.warns(tc.CacheWarning, match="TC-W604"):
-        compiled()
-    monkeypatch.setenv("TENSORC_CACHE_DIR", "off")
-    assert cache.directory() is None
-
-
-def test_too_long_a_path_is_said_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("TENSORC_CACHE_DIR", str(tmp_path / ("x" * 300)))
-    with pytest.warns(tc.CacheWarning, match="TC-W602") as found:
-        compiled()
-        compiled(size=6)
-    assert len(found) == 1
 
 
 class Failing:

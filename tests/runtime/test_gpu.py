@@ -12,6 +12,7 @@ import pytest
 
 import tensorc as tc
 from tensorc import cubins, gpu
+from tensorc.codegen import cuda_driver
 from tensorc.errors import ArgumentError, OutOfRange, Unavailable
 from tests.requirements import need
 from tests.runtime.fake_cupy import STREAM, FakeCupy
@@ -28,6 +29,9 @@ op both(x: f32[n], s: f32) -> y: f32[n], total: f32
 
 op look(t: f32[n], at: i64[m]) -> o: f32[m]
   o[m] = t[at[m]]
+
+op halves(a: f16[m, k], b: f16[k, n]) -> o: f16[m, n]
+  o[m, n] = sum[k](a[m, k] * b[k, n])
 
 op turned(z: complex64[m, n], w: complex64[n]) -> o: complex64[m]
   o[m] = sum[n](z[m, n] * conj(w[n]))
@@ -46,6 +50,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCupy]:
         return fake.emulator.compile(source)
 
     monkeypatch.setattr(cubins, "image_of", image_of)
+    monkeypatch.setattr(cuda_driver, "_libcuda", lambda: fake.libcuda)
     gpu.forget()
     yield fake
     gpu.forget()
@@ -69,6 +74,27 @@ def test_arrays_of_the_gpu_stay_there(cupy: FakeCupy, device: str) -> None:
     got = OPS.product.on(device)(cupy.array(a), cupy.array(b))
     np.testing.assert_allclose(got.get(), a @ b, rtol=1e-5, atol=1e-5)
     assert set(cupy.streams) == {STREAM}  # the caller's
+
+
+def test_tensor_maps_are_made_at_the_call_and_only_where_they_can_be(
+    cupy: FakeCupy, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b = draw(130, 72).astype(np.float16), draw(72, 136).astype(np.float16)
+    wanted = a.astype(np.float32) @ b.astype(np.float32)
+    with caplog.at_level("INFO", "tensorc"):
+        np.testing.assert_allclose(
+            OPS.halves(cupy.array(a), cupy.array(b)).get(), wanted, rtol=1e-2, atol=1e-2
+        )
+        assert cupy.libcuda.made == 3 and not caplog.text
+        wide = np.zeros((130, 76), np.float16)  # rows of 152 bytes: no map can have them
+        wide[:, 2:74] = a
+        got = OPS.halves(cupy.array(wide[:, 2:74]), cupy.array(b))
+        np.testing.assert_allclose(got.get(), wanted, rtol=1e-2, atol=1e-2)
+    assert cupy.libcuda.made == 3
+    assert "halves: no warp groups with tensor maps: a: strides (152,)" in caplog.text
+    host: Array = OPS.halves.on("cuda")(a, b)
+    np.testing.assert_allclose(host, wanted, rtol=1e-2, atol=1e-2)
+    assert cupy.libcuda.made == 6
 
 
 def test_any_strides(cupy: FakeCupy) -> None:

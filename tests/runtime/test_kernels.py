@@ -14,10 +14,11 @@ import pytest
 
 import tensorc as tc
 from benchmarks.memory import BAR, kernels, measured, nodes
-from tensorc.compiler import Request, compile_cpu, cpu_target
+from tensorc.compiler import compile_cpu
 from tensorc.ir.tensor import Program
 from tensorc.lang import read
 from tensorc.prepare import divisors, prepare
+from tensorc.request import Request, cpu_target
 from tensorc.runtime.kernels import MOST, Kernels, Sizes
 
 TEXT = "op f(x: f32[m, n], y: f32[n, k]) -> z: f32[m, k]\n  z[m, k] = sum[n](x[m, n] * y[n, k])\n"

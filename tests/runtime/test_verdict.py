@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import tensorc as tc
-from tensorc import compiler, verify
-from tensorc.compiler import Request, compile_cpu, cpu_target
+from tensorc import pipeline, verify
+from tensorc.compiler import compile_cpu
 from tensorc.ir.accept import Outcome, Verdict
 from tensorc.lang import read
 from tensorc.passes.algebra import validate
 from tensorc.passes.algebra.validate import Check
+from tensorc.request import Request, cpu_target
 from tensorc.runtime import cache
 from tensorc.runtime.verdict import Verified, from_json
 
@@ -169,7 +170,7 @@ def test_verdicts_read_back() -> None:
 
 
 def test_the_pipeline_checks_what_the_algebra_made() -> None:
-    (checked,) = [step for step in compiler.PIPELINE if step.check is not None]
+    (checked,) = [step for step in pipeline.PIPELINE if step.check is not None]
     assert checked.name == "saturate"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from tensorc.emulated import levels, request, with_roles
+from tensorc.cuda_levels import levels, request, with_roles
 from tensorc.explain.schedules import schedules
 from tensorc.ir.schedule import Sensitivity
 from tensorc.lang import read

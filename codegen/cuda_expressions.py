@@ -104,9 +104,8 @@ class Expressions:
             ):
                 kind, _ = operand_types(expr, dtype)
                 made = f"tcs_power<{_few(exponent)}>({self.value(base, kind)})"
-                return convert(
-                    made, value_type(expr) if not value_type(expr).weak else dtype, dtype
-                )
+                own = value_type(expr) if not value_type(expr).weak else dtype
+                return convert(made, own, dtype)
             case Apply(function, args):
                 types = operand_types(expr, dtype)
                 texts = [self.value(a, kind) for a, kind in zip(args, types, strict=True)]

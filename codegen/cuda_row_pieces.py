@@ -6,8 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tensorc.codegen.cuda_expressions import Expressions
-from tensorc.codegen.cuda_functions import bare, constant, convert, narrowed, rounded
-from tensorc.codegen.cuda_functions import stored_type, widened
+from tensorc.codegen.cuda_functions import (
+    bare,
+    constant,
+    convert,
+    narrowed,
+    rounded,
+    stored_type,
+    widened,
+)
 from tensorc.codegen.cuda_parameters import Names, Parameters
 from tensorc.ir.dtypes import DType, value_of
 from tensorc.ir.tensor import Expr, Position, Read, Tensor, free_indices, resolved, value_type
@@ -51,7 +58,7 @@ class Pieces:
     def inside(self, free: frozenset[str]) -> list[str]:
         """The tests that the lanes of indices lie inside their extents."""
         tests = [self.row[1]] if self.row and self.row[0] in free else []
-        if self.index in free and self.index is not None and self.partial:
+        if self.partial and self.index is not None and self.index in free:
             tests.append(f"{self.e.position[self.index]} < {self.parameters.extent(self.index)}")
         return tests
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tensorc.codegen.cuda_expressions import Expressions, check_numbers
-from tensorc.codegen.cuda_functions import C_TYPES, FUNCTIONS, bare, constant, convert, rounded
+from tensorc.codegen.cuda_functions import C_TYPES, FUNCTIONS, bare, convert, rounded
 from tensorc.codegen.cuda_parameters import Names, Parameters
 from tensorc.codegen.cuda_row_pieces import Pieces
 from tensorc.ir.dtypes import DType, value_of
@@ -23,7 +23,7 @@ from tensorc.ir.node import postorder
 from tensorc.ir.print_tile import line as shown
 from tensorc.ir.tensor import Expr, Position, Read, free_indices
 from tensorc.ir.tile import Blocked, Carry, Kernel, Let, Loop, Statement, Store, Tile, TileProgram
-from tensorc.ir.walk_tile import tensors_in, tiles, values_in
+from tensorc.ir.walk_tile import tiles, values_in
 
 _COMBINED: dict[Reducer, str] = {
     SUM: "add", PROD: "mul", MAX: "max", MIN: "min", ANY: "or", ALL: "and",

@@ -23,8 +23,8 @@ from tensorc.passes.tiling.estimate import Estimate, estimate
 from tensorc.passes.tiling.lower import Widths
 from tensorc.passes.tiling.shapes import Shape, shapes
 from tensorc.passes.tiling.tile_chain import NoProduct, tile_chain
-from tensorc.passes.tiling.tile_rows import tile_rows
 from tensorc.passes.tiling.tile_product import Scene, Tiling, tile_product
+from tensorc.passes.tiling.tile_rows import tile_rows
 
 PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}  # that tiles are chosen for
 

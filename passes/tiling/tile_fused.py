@@ -165,7 +165,7 @@ class _Emission:
         if late is None or late not in output.indices:
             self._store(output, body, subscripts)
             return
-        for part in _free_of(body, late):
+        for part in free_of(body, late):
             self.scopes.flat(part)
         block = min(LONG, max(self.vector, power(self.sizes[late])))
         self.scopes.open(late, block)
@@ -215,8 +215,8 @@ def guarded_parts(node: Node) -> tuple[Expr, ...]:
             return ()
 
 
-def _free_of(expr: Expr, index: str) -> list[Expr]:
+def free_of(expr: Expr, index: str) -> list[Expr]:
     """The largest parts of an expression that do not depend on an index."""
     if index not in free_indices(expr):
         return [expr]
-    return [part for item in below(expr) for part in _free_of(item, index)]
+    return [part for item in below(expr) for part in free_of(item, index)]

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from tensorc.ir.node import Node, postorder, rebuild
 from tensorc.ir.plan import Pass, PlannedKernel, State
 from tensorc.ir.tensor import (
-    Apply,
     Cast,
     Equation,
     Expr,
@@ -42,7 +41,7 @@ from tensorc.passes.tiling.contiguity import Along, stride_class
 from tensorc.passes.tiling.frames import Term
 from tensorc.passes.tiling.neutral import identity
 from tensorc.passes.tiling.reuse import reuse
-from tensorc.passes.tiling.tile_fused import guarded_parts
+from tensorc.passes.tiling.tile_fused import free_of, guarded_parts
 from tensorc.passes.tiling.tile_pass import Walks
 from tensorc.passes.tiling.tile_product import Scene, Tiling
 from tensorc.passes.tiling.tile_scopes import Ground, Scopes, storage
@@ -258,7 +257,7 @@ class _Rows:
             body = body.arg
         walked = self.row in output.indices and not self.deal.whole
         if walked:
-            for part in _free_of(body, self.row):
+            for part in free_of(body, self.row):
                 self.scopes.flat(part)
             self.scopes.open(self.row, self.deal.lanes)
         self._copied([body], self.row)
@@ -316,23 +315,3 @@ class _Rows:
         """Whether lanes of an index may lie beyond its extent."""
         size = self.scene.copies.value(self.scopes.extents[index])
         return size is None or size % self.deal.lanes != 0
-
-
-def _free_of(expr: Expr, index: str) -> list[Expr]:
-    """The largest parts of an expression that do not depend on an index."""
-    if index not in free_indices(expr):
-        return [expr]
-    below = [part for part in _operands(expr)]
-    return [part for item in below for part in _free_of(item, index)]
-
-
-def _operands(expr: Expr) -> tuple[Expr, ...]:
-    match expr:
-        case Apply(_, args):
-            return args
-        case Select(condition, yes, no):
-            return (condition, yes, no)
-        case Cast(_, arg) | Round(_, arg):
-            return (arg,)
-        case _:
-            return ()

@@ -4,8 +4,6 @@ text whatever the interleaving, and 16 bytes an access in what nvcc makes of the
 from __future__ import annotations
 
 import os
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest

@@ -46,8 +46,7 @@ def _with_sensitivity(item: Pipelined, product: Product) -> Pipelined:
     def build(changed: Product) -> LoopProblem:
         return extract(text.kernel, text.machine, changed).problem
 
-    effort = replace(JIT, wall=None)
-    return replace(item, schedule=with_sensitivity(made, build, product, effort, _cached))
+    return replace(item, schedule=with_sensitivity(made, build, product, JIT, _cached))
 
 
 def section(found: Iterable[tuple[Pipelined, str]]) -> Section:
@@ -67,14 +66,14 @@ def section(found: Iterable[tuple[Pipelined, str]]) -> Section:
 
 def solved(problem: LoopProblem, prove: bool = False) -> Schedule:
     """The schedule of a problem: from the cache, or from the solver in the worker process with the
-    work that a first call may take, two seconds on an idle machine; `prove`: with as much as a
+    work that a first call may take, about a second on an idle machine; `prove`: with as much as a
     proof may take, about a minute. A busy machine takes longer over the same answer.
 
     Raises Infeasible; Unavailable where there is no solver or it was stopped.
     """
     from tensorc.passes.scheduling.schedule import JIT, PROVE
 
-    return _cached(problem, PROVE if prove else replace(JIT, wall=None), "slack")
+    return _cached(problem, PROVE if prove else JIT, "slack")
 
 
 def _cached(problem: LoopProblem, effort: Effort, aim: Aim) -> Schedule:

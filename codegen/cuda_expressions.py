@@ -10,8 +10,10 @@ from collections.abc import Mapping
 
 from tensorc.codegen.cuda_functions import FAST, FUNCTIONS, constant, convert, rounded, widened
 from tensorc.codegen.cuda_parameters import Parameters
+from tensorc.errors import Unavailable
 from tensorc.ir.constants import fold
 from tensorc.ir.dtypes import BOOL, F32, F64, I32, I64, INDEX, DType, value_of
+from tensorc.ir.node import written_out
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,
@@ -39,6 +41,7 @@ def check_numbers(program: TileProgram) -> dict[tuple[Read, int], int]:
     return {(check.read, check.axis): n + 1 for n, check in enumerate(program.checks)}
 
 
+LONGEST = 50_000  # operations of one expression; a complex root has 1,000, a 64th power 33,000
 _PLAIN = {"add": " + ", "sub": " - ", "mul": " * "}
 Hidden = tuple[str | None, str | None, str | None]
 
@@ -56,6 +59,7 @@ class Expressions:
         self.position: dict[str, str] = {}  # of indices that run along threads
         self.inside: dict[str, str] = {}
         self.tiles: dict[str, str] = {}
+        self.seen: dict[str, tuple[str, str]] = {}  # elements of an index before a block, and after
 
     def lane(self, indices: frozenset[str]) -> str | None:
         """The index among `indices` that runs along threads here."""
@@ -76,7 +80,17 @@ class Expressions:
                 table[index] = value
 
     def value(self, expr: Expr, wanted: DType) -> str:
-        """The value of `expr` as C++ of the value type `wanted`."""
+        """The value of `expr` as C++ of the value type `wanted`.
+
+        Raises Unavailable where the text would be so long that compilers do not come to an end:
+        what stands in several places of a graph is written in each.
+        """
+        if written_out(expr) > LONGEST:
+            raise Unavailable(
+                f"an expression of {written_out(expr):,} operations when written out (at most "
+                f"{LONGEST:,}) is not emitted for GPUs; complex logarithms and powers are so long: "
+                "use exp, or a whole exponent, or .on('cpu')"
+            )
         known = fold(expr, self.parameters.static) if value_type(expr).weak else None
         if known is not None and not value_type(expr).complex:
             return constant(known, wanted)
@@ -98,6 +112,13 @@ class Expressions:
             case Select(condition, yes, no):
                 test = self.value(condition, BOOL)
                 return f"({test} ? {self.value(yes, dtype)} : {self.value(no, dtype)})"
+            case Apply(function, (base, exponent)) if (
+                function.name == "pow" and _few(exponent) and operand_types(expr, dtype)[0].floating
+            ):
+                kind, _ = operand_types(expr, dtype)
+                made = f"tcs_power<{_few(exponent)}>({self.value(base, kind)})"
+                own = value_type(expr) if not value_type(expr).weak else dtype
+                return convert(made, own, dtype)
             case Apply(function, args):
                 types = operand_types(expr, dtype)
                 texts = [self.value(a, kind) for a, kind in zip(args, types, strict=True)]
@@ -113,7 +134,9 @@ class Expressions:
                 return rounded(self.value(arg, source), source, target)
             case Bitcast(target, arg):
                 return self.bits(target, arg)
-            case Round() | Reduce() | Seen():
+            case Seen(index, after):
+                return convert(self.seen[index][after], I64, dtype)
+            case Round() | Reduce():
                 raise AssertionError(f"{type(expr).__name__} does not reach CUDA")
 
     def bits(self, target: DType, arg: Expr) -> str:
@@ -161,3 +184,9 @@ class Expressions:
         """A subscript in its own integer type, then as i64."""
         dtype = resolved(value_type(subscript), I64)
         return convert(self.value(subscript, dtype), dtype, I64)
+
+
+def _few(exponent: Expr) -> int:
+    """A whole exponent so small that the power is a product, with no larger error; else 0."""
+    value = exponent.value if isinstance(exponent, Literal) else 0
+    return int(value) if value in (2, 3, 4) else 0

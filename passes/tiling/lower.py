@@ -23,10 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
-from tensorc.ir.dtypes import DType, settled
-from tensorc.ir.functions import FUNCTIONS, PROD, SUM, accumulator
-from tensorc.ir.node import Node, fact, postorder, rebuild
+from tensorc.ir.dtypes import BOOL, DType, settled
+from tensorc.ir.functions import ANY, FUNCTIONS, PROD, SUM, accumulator
+from tensorc.ir.node import Node, fact, postorder, rebuild, replaced
 from tensorc.ir.tensor import (
     Apply,
     Cast,
@@ -60,6 +61,7 @@ from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, variants
 from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of, turned
 from tensorc.passes.tiling.early_reads import conjunction, entered, may_leave, optional
+from tensorc.passes.tiling.name_shared import shared_parts
 from tensorc.passes.tiling.neutral import COMBINE, identity
 from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
@@ -146,7 +148,7 @@ class _Lowering:
         order = [index for index in equation.indices if index not in blocks] + list(blocks)
 
         def store() -> None:
-            value = self.flat(body, ())
+            value = self.named(self.flat(body, ()))
             item = Store(equation.tensor, subscripts, value, None, (), self.plain, ())
             self.scopes[-1].statements.append(item)
 
@@ -318,7 +320,7 @@ class _Lowering:
         body: Expr = item.body if item.dtype is None else Cast(item.dtype, item.body)
         neutral = identity(item.reducer, dtype)
         chosen = body if where is None else Select(where, body, neutral)
-        flat = self.flat(chosen, ())
+        flat = self.named(self.flat(chosen, ()))
         if lane is None:
             return flat
         inside = call("lt", Position(lane), Extent(lane))
@@ -328,6 +330,21 @@ class _Lowering:
         tile = self.tile("x", axes, settled(value_type(guarded)))
         self.emit(Let(tile, None, (), guarded, None, None, self.plain, (lane,)))
         return _value(tile)
+
+    def named(self, expr: Expr) -> Expr:
+        """The expression with names for what a long text would repeat."""
+        known: dict[Node, Node] = {}
+        for item in shared_parts(expr, self.extents) if self.threads else ():
+            dtype = settled(value_type(item.part))
+            guard, body = conjunction(item.guards), item.part
+            if guard is not None:
+                body = Select(guard, body, identity(ANY if dtype is BOOL else SUM, dtype))
+            free = free_indices(body)
+            axes = [s.index for s in self.scopes if s.index in free and s.lanes > 1]
+            tile = self.tile("x", tuple(filter(None, axes)), dtype)
+            self.map(tile, cast(Expr, replaced(body, known.get)))
+            known[item.part] = _value(tile)
+        return cast(Expr, replaced(expr, known.get))
 
     def inner_lanes(self, index: str | None) -> int:
         """The block of a reduction's own lanes: wide where rows share what they read."""

@@ -40,16 +40,18 @@ class CudaModule:
 def emit(
     program: TileProgram, static: Mapping[str, int], strides: Mapping[str, Strides],
     placements: Sequence[Placement | Pipelined | None] = (), fast: bool = True,
+    wide: bool = True,
 ) -> CudaModule:  # fmt: skip
     """The whole program as one source. `static`: extents fixed now; `strides`: of tensors that are
     not row-major, None where they are known only at the call; `placements`: of each kernel for
-    tensor cores, in order; `fast`: the policy of that name."""
+    tensor cores, in order; `fast`: the policy of that name; `wide`: whether the order of sums may
+    depend on where aligned tensors lie."""
     texts: list[str] = []
     kernels: list[CudaKernel] = []
     placed = (*placements, *[None] * (len(program.kernels) - len(placements)))
     for number, (kernel, placement) in enumerate(zip(program.kernels, placed, strict=True)):
         if placement is None:
-            emitter = Threads(kernel, number, program, static, strides)
+            emitter = Threads(kernel, number, program, static, strides, wide)
         elif isinstance(placement, Pipelined):
             emitter = Roles(placement, number, program, static, strides, fast)
         else:
@@ -60,6 +62,7 @@ def emit(
         maps = emitter.maps if isinstance(emitter, Roles) else ()
         most = placement.most if isinstance(placement, Pipelined) else 0
         kernels.append(CudaKernel(entry, emitter.threads, emitter.shared, maps, most))
-    headers = ["device.cuh", "scalar.cuh"] + (["tile.cuh"] if any(placed) else [])
+    headers = ["device.cuh", "scalar.cuh"]
+    headers += ["lanes.cuh"] * (None in placed) + ["tile.cuh"] * any(placed)
     head = f"// {program.name}\n" + "".join(f'#include "{name}"\n' for name in headers)
     return CudaModule("\n".join([head, *texts]), tuple(kernels))

@@ -56,6 +56,7 @@ class Expressions:
         self.position: dict[str, str] = {}  # of indices that run along threads
         self.inside: dict[str, str] = {}
         self.tiles: dict[str, str] = {}
+        self.loaded: dict[Read, str] = {}  # elements that have been read before
 
     def lane(self, indices: frozenset[str]) -> str | None:
         """The index among `indices` that runs along threads here."""
@@ -131,6 +132,8 @@ class Expressions:
     def read(self, read: Read) -> str:
         """The element, widened; a subscript that holds data is compared first."""
         tensor = read.tensor
+        if read in self.loaded:
+            return widened(self.loaded[read], tensor.dtype)
         element = f"{self.parameters.pointer(tensor)}[{self.offset(tensor, read.subscripts)}]"
         value = widened(element, tensor.dtype)
         for axis, subscript in enumerate(read.subscripts):

@@ -151,6 +151,12 @@ TC_DEV float tcs_divide(float x, float y) {
 }
 #endif
 
+// 1 / (1 + e^-x) within 3 units in the last place beside those of its exponential
+TC_DEV float tcs_sigmoid_fast(float x) {
+  const float power = expf(-fabsf(x));
+  return (x < 0 ? power : 1.0f) * tc_rcp(1 + power);
+}
+
 // f64 to f32 rounded to odd, so that a second rounding to 16 or 8 bits is a direct one
 TC_DEV float tcs_odd(double x) {
   float y = (float)x;

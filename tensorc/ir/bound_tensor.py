@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.ir import interpret_tensor, propagate, reductions
+from tensorc.ir.constants import fixed
 from tensorc.ir.dtypes import F32, F64, DType
 from tensorc.ir.evaluate import Evaluator
 from tensorc.ir.operands import narrows, taken
@@ -116,7 +117,9 @@ class Bounder(Evaluator):
                 return propagate.applied(function.name, items, found.value, own)
             case Select():
                 return propagate.chosen(items[0], items[1], items[2])
-            case Cast(dtype, _):
+            case Cast(dtype, arg):
+                if fixed(arg):
+                    return np.zeros(())  # its bits are those of the exact value, rounded
                 return items[0].error if found.value is args[0].value else _cast(items[0], dtype)
             case Round(dtype, _):
                 inexact = dtype.floating or dtype.complex

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import tensorc as tc
+from tensorc.ir.interpret_tensor import interpret
 from tensorc.prepare import prepare
 from tensorc.verify import Outcome, judge, worst
 
@@ -92,4 +93,37 @@ def test_checks_know_it(dtype: str) -> None:
     found = {"y": op(x)}
     assert worst(judge(call, found)) is Outcome.PASS
     found["y"][0] = 7
+    assert worst(judge(call, found)) is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("constant", "right"),
+    [("0.1", 0.1), ("0.1 + 0.3j", 0.1 + 0.3j), ("0.1 * 0.1j", 0.01j), ("1 / 3", 1 / 3)],
+)
+def test_a_complex_cast_rounds_a_constant_as_a_real_one_does(constant: str, right: complex) -> None:
+    """Exactly there: the meaning has the rounded number, and a result may not be off it."""
+    (op,) = tc.loads(f"op p(x: f32[i]) -> y: complex64[i]\n  y[i] = x[i] + complex64({constant})\n")
+    zero = np.zeros(2, np.float32)
+    meaning = interpret(op.program, {"x": zero}, {"i": 2})["y"]
+    assert meaning.tolist() == [complex(np.complex64(right))] * 2
+    call = prepare(op.program, {"x": zero})
+    for device in ("interpreter", "cpu", "emulator"):
+        found = op.on(device)(zero)
+        assert found.tolist() == [complex(np.complex64(right))] * 2
+        assert worst(judge(call, {"y": found})) is Outcome.PASS
+
+
+def test_rewritten_complex_operands_are_judged() -> None:
+    """The algebra drops a sum that decides nothing: what is left still reads a complex operand."""
+    text = (
+        "op f(x: complex64[i, l], w: i32[j, k]) -> y: f32[j]\n"
+        "  t[i] = sum[l, k](select(k < 1, x[i, l], 1.0))\n"
+        "  y[j] = select(w[1, 1] <= 1, select(t[0] == 1j, 1.0, 0.1), 1.0)\n"
+    )
+    (op,) = tc.loads(text)
+    arrays = {"x": np.ones((1, 3), np.complex64), "w": np.zeros((2, 3), np.int32)}
+    call = prepare(op.program, arrays)
+    found = {"y": op(*arrays.values())}
+    assert worst(judge(call, found)) is Outcome.PASS
+    found["y"][1] = 1
     assert worst(judge(call, found)) is Outcome.FAIL

@@ -14,8 +14,8 @@ from tensorc.codegen.c_signature import Signature
 from tensorc.codegen.c_sizes import CHECKED
 from tensorc.codegen.cuda import CudaKernel
 from tensorc.errors import Unavailable
+from tensorc.ir import launch as limits
 
-LARGEST_GRID = 2**31 - 1  # blocks along x
 _PLAIN_SHARED = 48 * 1024  # bytes of dynamic shared memory that need no permission
 
 DRIVER = """\
@@ -142,13 +142,17 @@ def _launch(signature: Signature, number: int, kernel: CudaKernel) -> list[str]:
     slots = [signature.slot(slot, known, "space") for slot in kernel.entry.slots]
     text = ",\n      ".join(slots) or "0"
     place = ", ".join([*(f"&slots[{n}]" for n in range(len(slots))), "0"])  # a null ends it
-    shape = f"(unsigned)blocks, 1, 1, {kernel.threads}, 1, 1, {kernel.shared}"
+    shape = f"(unsigned)count, 1, 1, {kernel.threads}, 1, 1, {kernel.shared}"
+    begin = [n for n, slot in enumerate(kernel.entry.slots) if slot.kind == "begin"]
     return [
         "  {", f"    uint64_t slots[] = {{\n      {text}\n    }};",
         f"    void *parameters[] = {{{place}}};",
         f"    const int64_t blocks = {signature.blocks(kernel.entry)};",
-        f"    if (bad || blocks > {LARGEST_GRID}) return TENSORC_BAD_SIZE;",
-        f"    if (blocks > 0 && cuLaunchKernel(module->kernels[{number}], {shape}, stream, "
-        "parameters, 0))",
-        "      return TENSORC_DRIVER;", "  }",
+        f"    const int64_t most = {limits.LARGEST_GRID};  /* of one launch */",
+        "    if (bad) return TENSORC_BAD_SIZE;",
+        "    for (int64_t begin = 0; begin < blocks; begin += most) {",
+        "      const int64_t count = blocks - begin < most ? blocks - begin : most;",
+        *[f"      slots[{n}] = (uint64_t)begin;" for n in begin],
+        f"      if (cuLaunchKernel(module->kernels[{number}], {shape}, stream, parameters, 0))",
+        "        return TENSORC_DRIVER;", "    }", "  }",
     ]  # fmt: skip

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import cast
 
 from tensorc.codegen.cuda_functions import stored_type, widened
+from tensorc.ir import launch as limits
 from tensorc.ir.launch import Slot, Strides
 from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol, known_extents
 from tensorc.ir.tensor import Expr, Tensor
-from tensorc.ir.tile import Kernel, TileProgram
+from tensorc.ir.tile import Block, Kernel, TileProgram
 
 # What a name of the user's may not be in C++: keywords, and what the emitted text calls its own.
 _TAKEN = frozenset(
@@ -122,6 +124,14 @@ class Parameters:
     def known(self, index: str) -> int | None:
         """An index's extent, if it is known now."""
         return self.static.get(index)
+
+    def number(self, grid: Sequence[Block]) -> str:
+        """The number of this block in the whole grid, of which a launch may be a part."""
+        sizes = [self.known(block.index) for block in grid]
+        counts = [-(-n // b.size) for n, b in zip(sizes, grid, strict=True) if n is not None]
+        if len(counts) == len(sizes) and prod(counts) <= limits.LARGEST_GRID:
+            return "blockIdx.x"
+        return f"({self.slot(Slot('begin', ''))} + blockIdx.x)"
 
     def pointer(self, tensor: Tensor) -> str:
         """The address of a tensor's element 0."""

@@ -118,14 +118,14 @@ class Warps:
         shown = [block.index + size for block, size in zip(blocks, sizes, strict=True)]
         yield f"// grid {', '.join(shown)}"
         if len(blocks) > 1:
-            yield "i64 rest = blockIdx.x;"
+            yield f"i64 rest = {self.parameters.number(blocks)};"
         for block in reversed(blocks):
             size = self.parameters.extent(block.index)
             count = size if block.size == 1 else f"(({size} + {block.size - 1}) / {block.size})"
             name = self.scope.names.plain(f"{block.index}0" if block.size > 1 else block.index)
             scale = f" * {block.size}" if block.size > 1 else ""
             first = block is blocks[0]
-            number = "rest" if len(blocks) > 1 else "(i64)blockIdx.x"
+            number = "rest" if len(blocks) > 1 else f"(i64){self.parameters.number(blocks)}"
             number = number if first else f"{number} % {count}"
             yield f"const i64 {name} = {number}{scale};"
             if not first:

@@ -76,7 +76,7 @@ def choose(call: Prepared, arch: str, operands: Mapping[str, Placed]) -> Chosen:
             continue
         extents, fresh = sizes_of(call, code)
         made = {name: row_major(0, shape) for name, (shape, _) in fresh.items()}
-        why = misfit(code.module.kernels, {**made, **operands})
+        why = misfit(code.module.kernels, {**made, **operands}, extents)
         if not why:
             return Chosen(code, extents, fresh, way.words)
         _LOG.info("%s: no %s: %s", call.program.name, way.words, why)

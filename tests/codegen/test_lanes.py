@@ -128,7 +128,7 @@ def test_a_deterministic_sum_does_not_depend_on_alignment() -> None:
     base = draw("f16", 2, 3001)
     program = OPS.sums.program
     for deterministic in (True, False):
-        made = []
+        made: list[bytes] = []
         for x in (base[:, 1:], base[:, 1:].copy(), np.asfortranarray(base[:, 1:])):
             call = prepare(program, {"x": x}, deterministic=deterministic)
             made.append(run(call, "emulator", "sm_80")["s"].tobytes())

@@ -199,3 +199,9 @@ TC_DEV bool tcs_inside(i64 position, i64 size, i64* error, i64 number) {
   tc_atomic_exchange((u32*)error, (u32)number);  // many threads may; the upper half stays 0
   return false;
 }
+
+// x to the power of 2, 3 or 4
+template <int N, class T> TC_DEV T tcs_power(T x) {
+  const T y = x * x;
+  return N == 2 ? y : (N == 3 ? y * x : y * y);
+}

@@ -106,7 +106,7 @@ def _fallback(problem: LoopProblem, found: Found, meter: Meter) -> Schedule:
     made = list_schedule(problem)
     if made is None:
         raise infeasible(problem, Meter(replace(meter.effort, wall=None)))
-    note = "list schedule: the solver found nothing within its effort"
+    note = "TC-N402 the solver found nothing within its effort: list schedule"
     if found.killed:
         note += "; " + KILLED
     proof = _certificate(problem, found, made.ii, Fraction(0), note)

@@ -25,6 +25,7 @@ from tensorc.passes.tiling.lower import Widths
 from tensorc.passes.tiling.shapes import SUMS, Shape, shapes
 from tensorc.passes.tiling.tile_chain import NoProduct, tile_chain
 from tensorc.passes.tiling.tile_product import Scene, Tiling, one_product, tile_product
+from tensorc.passes.tiling.tile_rows import tile_rows
 
 PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}  # that tiles are chosen for
 
@@ -154,4 +155,8 @@ def _tiling(item: PlannedKernel, scene: Scene, shape: Shape) -> Tiling:
     try:
         return tile_chain(item, scene, shape)
     except NoProduct:
+        pass
+    try:
+        return tile_rows(item, scene)
+    except Unfused:
         raise NoProduct(str(reason)) from None

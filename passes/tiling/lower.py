@@ -22,10 +22,8 @@ condition. Fusion and tiling proper are other passes; this one is their fallback
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
 
-from tensorc.ir.affine import is_whole
 from tensorc.ir.dtypes import DType, settled
 from tensorc.ir.functions import FUNCTIONS, PROD, SUM, accumulator
 from tensorc.ir.node import Node, fact, postorder, rebuild
@@ -69,13 +67,13 @@ from tensorc.passes.tiling.contiguity import (
     rows_of,
     turned,
 )
+from tensorc.passes.tiling.early_reads import conjunction, entered, may_leave, optional
 from tensorc.passes.tiling.long_reductions import split_long
 from tensorc.passes.tiling.neutral import COMBINE, identity
 from tensorc.passes.tiling.thread_lanes import MOST, known, lanes_of_thread
 from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
 
-T = TypeVar("T")
 SQUARE = 64  # elements along both sides of a block that a CPU turns
 
 
@@ -267,10 +265,12 @@ class _Lowering:
 
     def placed(self, item: Reduce, guards: tuple[Expr, ...]) -> Value:
         """The value of a reduction, computed once at the outermost scope that can."""
-        outer = guards if self.may_leave(item) else ()
-        where = _conjunction((*outer, *_optional(item.where)))
-        free = free_indices(replace_where(item, where))
+        outer = guards if may_leave(item, self.extents) else ()
+        where = conjunction((*outer, *optional(item.where)))
+        free = free_indices(replace(item, where=where))
         level = max((n for n, scope in enumerate(self.scopes) if scope.index in free), default=0)
+        left = [scope.index for scope in self.scopes[level + 1 :] if scope.index is not None]
+        where = conjunction((*optional(where), *entered(item, left, self.extents, self.static)))
         key = (item, where)
         found = [s.values[key] for s in self.scopes[: level + 1] if key in s.values]
         if found:
@@ -281,11 +281,6 @@ class _Lowering:
         self.scopes = self.scopes + above
         return value
 
-    def may_leave(self, item: Reduce) -> bool:
-        """Whether a read inside might leave its tensor where a guard does not hold."""
-        reads = [read for read in postorder([item]) if isinstance(read, Read)]
-        return not all(is_whole(read, self.extents) for read in reads)
-
     def reduction(self, item: Reduce, where: Expr | None, free: frozenset[str]) -> Value:
         """Emit the loops of a reduction in the innermost open scope."""
         outer = [s for s in self.scopes if s.index in free and s.lanes > 1]
@@ -295,7 +290,7 @@ class _Lowering:
         if lane is not None and self.threads:
             self.thread(lane, reads_in(item), [None])
         order = [i for i in item.indices if i != lane] + ([lane] if lane else [])
-        axes = (*rows, *along, *_optional(lane))
+        axes = (*rows, *along, *optional(lane))
         dtype = accumulator(item.reducer, value_type(item.body), item.dtype)
         dtype = settled(value_type(item)) if item.reducer not in (SUM, PROD) else dtype
         tile = self.tile(str(item.reducer), axes, dtype)
@@ -398,21 +393,6 @@ def _widest(body: Expr) -> int:
 def _is_flat(expr: Expr) -> bool:
     """No reduction and no movable rounding inside."""
     return not any(isinstance(item, Reduce | Round) for item in postorder([expr]))
-
-
-def replace_where(item: Reduce, where: Expr | None) -> Reduce:
-    """The reduction under another condition."""
-    return Reduce(item.reducer, item.indices, item.body, where, item.dtype)
-
-
-def _conjunction(conditions: tuple[Expr, ...]) -> Expr | None:
-    if not conditions:
-        return None
-    return conditions[0] if len(conditions) == 1 else Apply(FUNCTIONS["and"], conditions)
-
-
-def _optional(item: T | None) -> tuple[T, ...]:
-    return () if item is None else (item,)
 
 
 def _value(tile: Tile) -> Value:

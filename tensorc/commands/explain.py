@@ -24,7 +24,7 @@ from tensorc.explain import Report
 from tensorc.ir.tensor import Program
 from tensorc.schedules import PRODUCT_OF
 
-CODE = re.compile(r"(TC-)?[ERW]\d+", re.IGNORECASE)
+CODE = re.compile(r"(TC-)?[ENRW]\d+", re.IGNORECASE)
 
 
 @click.command("explain")

@@ -17,6 +17,7 @@ from tensorc.ir import interpret_tensor, propagate, reductions
 from tensorc.ir.constants import fixed
 from tensorc.ir.dtypes import F32, F64, DType
 from tensorc.ir.evaluate import Evaluator
+from tensorc.ir.needed import needed
 from tensorc.ir.operands import narrows, taken
 from tensorc.ir.propagate import Bounded
 from tensorc.ir.propagate_reductions import contracted, reduced
@@ -51,7 +52,7 @@ def bound_tensor(
     Errors are float64, of the outputs' shapes; infinite where rounding may change a decision or
     overflow. For integers and bools an error is 0, or not, which means that they may differ.
     """
-    machine = Bounder({}, extents)
+    program, machine = needed(program), Bounder({}, extents)
     interpret_tensor.load(machine, program, arrays)
     errors: dict[str, Array] = {}
     done = interpret_tensor.last_reads(program)

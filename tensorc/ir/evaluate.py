@@ -202,7 +202,7 @@ class Evaluator:
                 return self._reduce(expr, scope)
             case Literal(value, _):  # an imaginary one: the others are constants
                 part = rational(Pi(Fraction(1)) if value == "pi" else value)
-                return Found(np.asarray(1j * nearest(part, F64), self.held(own)))
+                return Found(np.asarray(complex(0, nearest(part, F64)), self.held(own)))
             case Extent(index):
                 raise KeyError(f"no extent for {index}")
             case Value() | Seen():

@@ -127,3 +127,12 @@ def test_rewritten_complex_operands_are_judged() -> None:
     assert worst(judge(call, found)) is Outcome.PASS
     found["y"][1] = 1
     assert worst(judge(call, found)) is Outcome.FAIL
+
+
+def test_an_imaginary_literal_that_no_part_can_hold_is_refused() -> None:
+    """As a real one beside f32 is; a cast of it is an infinity."""
+    text = "op f(x: complex64[i]) -> y: complex64[i]\n  y[i] = x[i] + {}\n"
+    with pytest.raises(tc.NotationError, match=r"E107.*1e\+200j is not representable in"):
+        _ = tc.loads(text.format("1e200j")).f
+    for found in results("complex64", "y[i] = x[i] + complex64(1e39j)", [1]):
+        assert str(complex(found[0])) == "(1+infj)"

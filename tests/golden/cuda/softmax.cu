@@ -5,10 +5,10 @@
 
 // p; WIDE: a thread moves pieces of up to 16 bytes
 template <bool WIDE>
-TC_DEV void body_kernel_0(i64 extent_n_2_4, const float* __restrict__ x, i64 extent_n, float* __restrict__ p) {
+TC_DEV void body_kernel_0(i64 begin, i64 extent_n_2_4, const float* __restrict__ x, i64 extent_n, float* __restrict__ p) {
   TC_DYN_SMEM(scratch);
   constexpr int STEP = WIDE ? 1 : 128;
-  i64 rest = blockIdx.x;
+  i64 rest = (begin + blockIdx.x);
   const i64 m_1 = rest;
   float max1_2[4];
   TCS_FOR(v, 4) max1_2[v] = tc_bits_f32(0xff800000u);
@@ -45,9 +45,9 @@ TC_DEV void body_kernel_0(i64 extent_n_2_4, const float* __restrict__ x, i64 ext
     tcs_store<WIDE>(p + m_1 * extent_n + n_18, p_20, extent_n - n_18, STEP);
   }
 }
-TC_KERNEL(128, 1) kernel_0(i64 extent_n_2_4, const float* __restrict__ x, i64 extent_n, float* __restrict__ p) {
+TC_KERNEL(128, 1) kernel_0(i64 begin, i64 extent_n_2_4, const float* __restrict__ x, i64 extent_n, float* __restrict__ p) {
   const bool wide = (((u64)x | 4 * (extent_n)) & 15) == 0
                     && (((u64)p | 4 * (extent_n)) & 15) == 0;
-  if (wide) body_kernel_0<true>(extent_n_2_4, x, extent_n, p);
-  else body_kernel_0<false>(extent_n_2_4, x, extent_n, p);
+  if (wide) body_kernel_0<true>(begin, extent_n_2_4, x, extent_n, p);
+  else body_kernel_0<false>(begin, extent_n_2_4, x, extent_n, p);
 }

@@ -86,7 +86,7 @@ class Rows:
         """The grid's indices from the linear block number, and this thread's place in its row."""
         blocks = list(self.item.grid)
         if len(blocks) > 1:
-            yield f"i64 rest = {self.parameters.number(blocks)};"
+            yield f"i64 rest = {bare(self.parameters.number(blocks))};"
         for block in reversed(blocks):
             size = self.parameters.extent(block.index)
             count = size if block.size == 1 else f"(({size} + {block.size - 1}) / {block.size})"

@@ -119,7 +119,7 @@ class Threads:
         statement by statement, so that all of them reach every barrier."""
         if not self.item.grid:
             return
-        yield f"  i64 rest = {self.parameters.number(self.item.grid)};"
+        yield f"  i64 rest = {bare(self.parameters.number(self.item.grid))};"
         for block in reversed(self.item.grid[1:]):
             count = self.count(block)
             yield from self.bind(block, f"rest % {count}", 1)

@@ -21,7 +21,7 @@ from tensorc.codegen import cuda_products as products
 from tensorc.codegen import cuda_simt as simt
 from tensorc.codegen import cuda_stores as stores
 from tensorc.codegen.cuda_fragments import dimensions
-from tensorc.codegen.cuda_functions import constant
+from tensorc.codegen.cuda_functions import bare, constant
 from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.ir.dtypes import F32, value_of
 from tensorc.ir.launch import Strides
@@ -118,7 +118,7 @@ class Warps:
         shown = [block.index + size for block, size in zip(blocks, sizes, strict=True)]
         yield f"// grid {', '.join(shown)}"
         if len(blocks) > 1:
-            yield f"i64 rest = {self.parameters.number(blocks)};"
+            yield f"i64 rest = {bare(self.parameters.number(blocks))};"
         for block in reversed(blocks):
             size = self.parameters.extent(block.index)
             count = size if block.size == 1 else f"(({size} + {block.size - 1}) / {block.size})"

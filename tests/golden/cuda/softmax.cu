@@ -8,7 +8,7 @@ template <bool WIDE>
 TC_DEV void body_kernel_0(i64 begin, i64 extent_n_2_4, const float* __restrict__ x, i64 extent_n, float* __restrict__ p) {
   TC_DYN_SMEM(scratch);
   constexpr int STEP = WIDE ? 1 : 128;
-  i64 rest = (begin + blockIdx.x);
+  i64 rest = begin + blockIdx.x;
   const i64 m_1 = rest;
   float max1_2[4];
   TCS_FOR(v, 4) max1_2[v] = tc_bits_f32(0xff800000u);

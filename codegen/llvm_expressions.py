@@ -7,9 +7,10 @@ partial block) becomes a mask: a read outside it touches no memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tensorc.codegen import llvm_memory
+from tensorc.codegen.llvm_ahead import AHEAD, LINE
 from tensorc.codegen.llvm_builder import Builder
 from tensorc.codegen.llvm_convert import as_i64, bitcast, convert, rounded, widened
 from tensorc.codegen.llvm_functions import FUNCTIONS
@@ -18,7 +19,7 @@ from tensorc.codegen.llvm_places import step_of
 from tensorc.codegen.llvm_scope import ZERO, Scope, values_in
 from tensorc.codegen.llvm_tiles import Tiles
 from tensorc.codegen.llvm_types import Operand
-from tensorc.ir.affine import is_whole
+from tensorc.ir.affine import coefficient, is_whole
 from tensorc.ir.constants import fold
 from tensorc.ir.dtypes import BOOL, I64, DType, value_of
 from tensorc.ir.tensor import (
@@ -46,8 +47,12 @@ from tensorc.ir.tensor import (
 class Expressions:
     """Emits the value of an expression at the current point."""
 
-    def __init__(self, builder: Builder, scope: Scope, tiles: Tiles) -> None:
-        self.b, self.scope, self.tiles = builder, scope, tiles
+    def __init__(
+        self, builder: Builder, scope: Scope, tiles: Tiles,
+        streams: Mapping[Read, tuple[str, int]],
+    ) -> None:  # fmt: skip
+        """`streams`: reads to fetch ahead, see `llvm_ahead`."""
+        self.b, self.scope, self.tiles, self.streams = builder, scope, tiles, streams
         self.guards = Guards(scope.shapes)
 
     def value(
@@ -195,7 +200,25 @@ class Expressions:
         base = self.scope.storage[read.tensor.name].pointer
         dtype = read.tensor.dtype
         raw = llvm_memory.load(self.b, base, dtype, offset, step, lanes, guard, least)
+        if read in self.streams and step == 1 and guard is None and raw.depth == self.b.depth:
+            self.fetch(read, lane or "", offset, lanes)
         return widened(self.b, raw, dtype)
+
+    def fetch(self, read: Read, lane: str, offset: Operand, lanes: int) -> None:
+        """Ask for what the loop around a stream reads next but a few."""
+        index, block = self.streams[read]
+        tensor, storage = read.tensor, self.scope.storage[read.tensor.name]
+        size = max(1, tensor.dtype.bits // 8)
+        far = self.b.const(AHEAD // size, I64)
+        if index != lane:
+            steps = max(1, AHEAD // (lanes * size)) * block
+            moves = [coefficient(subscript, index) or 0 for subscript in read.subscripts]
+            far = self.b.const(0, I64)
+            for move, stride in zip(moves, storage.strides, strict=True):
+                far = self.b.add(far, self.b.mul(stride, self.b.const(move * steps, I64)))
+        for line in range(0, lanes * size, LINE):
+            place = self.b.add(offset, self.b.add(far, self.b.const(line // size, I64)))
+            llvm_memory.fetch(self.b, storage.pointer, tensor.dtype, place)
 
     def somewhere(self, mask: Operand | None) -> Operand | None:
         """Whether any lane holds: what every lane reads alike is read if one lane needs it."""

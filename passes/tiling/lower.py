@@ -67,6 +67,7 @@ from tensorc.passes.tiling.whole_loops import peel, whole_loop
 
 T = TypeVar("T")
 SQUARE = 64  # elements along both sides of a block that a CPU turns
+SPARE = 1.15  # of the least work, what longer pieces of rows may cost
 
 
 @dataclass(frozen=True)
@@ -174,10 +175,19 @@ class _Lowering:
         rows in memory, of which each step then reads a longer piece."""
         if rows is not None:
             return self.widths.vectors
-        sums = [item for item in postorder([body]) if isinstance(item, Reduce)]
         most = 4 * self.widths.vectors if self.widths.vectors > 1 else 1
-        long = lane is not None and self.static.get(lane, most * self.lanes) >= most * self.lanes
-        return most if long and any(lane in free_indices(i) for i in sums) else 1
+        sums = [item for item in postorder([body]) if isinstance(item, Reduce)]
+        if lane is None or not any(lane in free_indices(item) for item in sums):
+            return 1
+        return self.side_by_side(self.static.get(lane), most)
+
+    def side_by_side(self, size: int | None, most: int) -> int:
+        """At most so many vectors, the most that make little work beyond the end of an extent."""
+        if size is None or size < 2 * self.lanes:
+            return most if size is None else 1
+        counts = [n for n in (16, 8, 4, 2, 1) if n <= most]
+        work = {n: -(-size // (n * self.lanes)) * n for n in counts}
+        return next(n for n in counts if work[n] <= SPARE * min(work.values()))
 
     def fitting(self, index: str, lanes: int) -> int:
         """The block, or on a CPU the least power of two that covers a small static extent."""

@@ -62,6 +62,7 @@ from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, variants
 from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of, turned
 from tensorc.passes.tiling.neutral import COMBINE, identity
+from tensorc.passes.tiling.tile_scopes import COSTLY
 from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
 
@@ -171,15 +172,18 @@ class _Lowering:
         return found
 
     def wide(self, lane: str | None, rows: str | None, body: Expr) -> int:
-        """Vectors side by side: several where rows share what they read, or where sums run across
-        rows in memory, of which each step then reads a longer piece."""
+        """Vectors side by side: several where rows share what they read; where sums run across
+        rows in memory, of which each step then reads a longer piece; and where functions of many
+        steps have to wait for themselves."""
         if rows is not None:
             return self.widths.vectors
-        most = 4 * self.widths.vectors if self.widths.vectors > 1 else 1
-        sums = [item for item in postorder([body]) if isinstance(item, Reduce)]
-        if lane is None or not any(lane in free_indices(item) for item in sums):
+        if lane is None or self.widths.vectors == 1:
             return 1
-        return self.side_by_side(self.static.get(lane), most)
+        nodes = list(postorder([body]))
+        if any(isinstance(item, Reduce) and lane in free_indices(item) for item in nodes):
+            return self.side_by_side(self.static.get(lane), 4 * self.widths.vectors)
+        costly = any(isinstance(n, Apply) and n.function.name in COSTLY for n in nodes)
+        return self.side_by_side(self.static.get(lane), self.widths.vectors) if costly else 1
 
     def side_by_side(self, size: int | None, most: int) -> int:
         """At most so many vectors, the most that make little work beyond the end of an extent."""

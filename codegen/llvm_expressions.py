@@ -21,7 +21,7 @@ from tensorc.codegen.llvm_tiles import Tiles
 from tensorc.codegen.llvm_types import Operand
 from tensorc.ir.affine import coefficient, is_whole
 from tensorc.ir.constants import fold
-from tensorc.ir.dtypes import BOOL, I64, DType, value_of
+from tensorc.ir.dtypes import BOOL, I32, I64, DType, value_of
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,
@@ -99,6 +99,10 @@ class Expressions:
                 return self.read(expr, mask, first)
             case Select(condition, yes, no):
                 return self.select(condition, yes, no, dtype, mask, first)
+            case Apply(function, (Position(index), Extent(size))) if (
+                function.name == "lt" and index == size
+            ):
+                return self.inside(index, first)
             case Apply(function, args) if function.name in ("and", "or"):
                 return self.lazy(function.name, args, mask, first)
             case Apply(function, (base, exponent)) if function.name == "pow" and _few(exponent):
@@ -178,15 +182,26 @@ class Expressions:
         """Of indices that may leave their extent here, the lanes inside."""
         total: Operand | None = None
         for index in sorted(self.scope.edges.intersection(indices)):
-            position = self.value(Position(index), I64)
-            inside = self.b.op("icmp slt", position, self.scope.extents[index], BOOL)
-            total = self.both(total, inside)
+            total = self.both(total, self.inside(index, False))
         return total
 
+    def inside(self, index: str, first: bool) -> Operand:
+        """The lanes of an index that lie in its extent: of a vector those below what is left of
+        it, which 32 bits hold."""
+        base, size = self.scope.positions.get(index, ZERO), self.scope.extents[index]
+        width = self.scope.widths.get(index, 1)
+        if first or width == 1:
+            return self.b.op("icmp slt", base, size, BOOL)
+        left = self.b.extreme("min", self.b.minus(size, base), self.b.const(width, I64))
+        left = self.b.extreme("max", left, ZERO)
+        return self.b.op("icmp sgt", convert(self.b, left, I32), self.b.iota(width, I32), BOOL)
+
     def read(self, read: Read, mask: Operand | None, first: bool) -> Operand:
-        """Load the element, widened: one address, a run of lanes, or a gather."""
+        """Load the element, widened: one address, a run of lanes, or a gather. What is in range
+        wherever its indices are needs no mask."""
         lane = None if first else self.scope.vector(read.subscripts)
-        mask = self.checked(read, mask, first)
+        whole = is_whole(read, self.scope.shapes)
+        mask = self.checked(read, None if whole else mask, first)
         offset, step = self.offset(read.tensor, read.subscripts, mask, lane)
         guard = self.both(mask, self.domain(free_indices(read)))
         varies = step or offset.lanes > 1
@@ -196,7 +211,7 @@ class Expressions:
         # they stand, since a loop around them may run no times. Lanes without a mask are in range
         # where their block is known to be full.
         least = max(self.region_of(lane), *map(self.scope.full_in, free_indices(read)), 0)
-        least = least if is_whole(read, self.scope.shapes) else self.b.depth
+        least = least if whole else self.b.depth
         base = self.scope.storage[read.tensor.name].pointer
         dtype = read.tensor.dtype
         raw = llvm_memory.load(self.b, base, dtype, offset, step, lanes, guard, least)

@@ -320,7 +320,14 @@ class _Lowering:
     def combined(self, item: Reduce, carry: Value, element: Expr) -> Expr:
         """The carried value with one more element. A sum takes two products one after the other,
         `(sum + p) - q` for `sum + (p - q)`: each is then one multiply-add, as in the parts of a
-        complex product."""
+        complex product. What is not selected leaves a sum as it is."""
+        match element:
+            case Select(condition, yes, no) if (
+                item.reducer is SUM and no is identity(SUM, carry.dtype)
+            ):
+                return Select(condition, self.combined(item, carry, yes), carry)
+            case _:
+                pass
         if item.reducer is SUM and not self.ordered and value_type(element) is carry.dtype:
             match element:
                 case Apply(function, (Apply(first) as p, Apply(second) as q)) if (

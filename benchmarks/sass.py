@@ -34,11 +34,14 @@ Instruction = tuple[int, str, str]
 
 @dataclass(frozen=True)
 class Loop:
-    """The instructions of an innermost loop that multiplies: all, and those that do it."""
+    """The instructions of an innermost loop that multiplies: those of the shortest way around it,
+    which is that of blocks without an edge, and those of it that multiply. `skipped`: the others,
+    guards at edges and waits that have to be repeated."""
 
     instructions: int
     products: int
     mix: Counter[str]
+    skipped: int
 
     @property
     def others(self) -> float:
@@ -80,8 +83,30 @@ def _multiplies(item: Instruction) -> bool:
 
 
 def _counted(code: list[Instruction]) -> Loop:
-    mix = Counter(name.split(".")[0] for _, name, _ in code)
-    return Loop(len(code), sum(_multiplies(item) for item in code), mix)
+    way = shortest(code)
+    mix = Counter(name.split(".")[0] for _, name, _ in way)
+    products = sum(_multiplies(item) for item in way)
+    return Loop(len(way), products, mix, len(code) - len(way))
+
+
+def shortest(code: list[Instruction]) -> list[Instruction]:
+    """The fewest instructions from the first to the last one, by its forward branches."""
+    place = {at: n for n, (at, _, _) in enumerate(code)}
+    before: dict[int, tuple[int, int]] = {0: (0, -1)}  # of each place: length, and from where
+    for n, (_, name, rest) in enumerate(code[:-1]):
+        if n not in before:
+            continue
+        target = re.search(r"0x([0-9a-f]+)", rest) if name.startswith("BRA") else None
+        ahead = place.get(int(target[1], 16), -1) if target else -1
+        for follower in (n + 1, ahead):
+            length = before[n][0] + 1
+            if follower > n and length < before.get(follower, (length + 1, 0))[0]:
+                before[follower] = (length, n)
+    way, n = [code[-1]], before[len(code) - 1][1]
+    while n >= 0:
+        way.append(code[n])
+        n = before[n][1]
+    return way[::-1]
 
 
 def _warps(name: str, static: dict[str, int]) -> CudaModule:

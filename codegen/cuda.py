@@ -1,7 +1,8 @@
 """Level 2 to CUDA C++: one source for a program, one function for each of its kernels.
 
 A kernel whose fragments belong to tensor cores is emitted for warps (`cuda_warps`) or for warp
-groups with roles (`cuda_roles`), any other for threads (`cuda_threads`). The text calls the helpers
+groups with roles (`cuda_roles`), one with rows dealt to threads for these (`cuda_rows`), any other
+for one thread a lane (`cuda_threads`). The text calls the helpers
 of the headers it includes for what is not C++; the emulator and a GPU compile the same text.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tensorc.codegen.cuda_roles import Roles
+from tensorc.codegen.cuda_rows import Rows, dealt
 from tensorc.codegen.cuda_threads import Threads
 from tensorc.codegen.cuda_warps import Warps
 from tensorc.ir.launch import Entry, Map, Strides
@@ -48,7 +50,9 @@ def emit(
     kernels: list[CudaKernel] = []
     placed = (*placements, *[None] * (len(program.kernels) - len(placements)))
     for number, (kernel, placement) in enumerate(zip(program.kernels, placed, strict=True)):
-        if placement is None:
+        if placement is None and dealt(kernel) is not None:
+            emitter = Rows(kernel, number, program, static, strides, fast)
+        elif placement is None:
             emitter = Threads(kernel, number, program, static, strides)
         elif isinstance(placement, Pipelined):
             emitter = Roles(placement, number, program, static, strides, fast)
@@ -60,6 +64,8 @@ def emit(
         maps = emitter.maps if isinstance(emitter, Roles) else ()
         most = placement.most if isinstance(placement, Pipelined) else 0
         kernels.append(CudaKernel(entry, emitter.threads, emitter.shared, maps, most))
-    headers = ["device.cuh", "scalar.cuh"] + (["tile.cuh"] if any(placed) else [])
+    rows = any(map(dealt, program.kernels))
+    headers = ["device.cuh", "scalar.cuh", *["tile.cuh"] * (any(placed) or rows)]
+    headers += ["rows.cuh"] * rows
     head = f"// {program.name}\n" + "".join(f'#include "{name}"\n' for name in headers)
     return CudaModule("\n".join([head, *texts]), tuple(kernels))

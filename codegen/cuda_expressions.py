@@ -56,6 +56,7 @@ class Expressions:
         self.position: dict[str, str] = {}  # of indices that run along threads
         self.inside: dict[str, str] = {}
         self.tiles: dict[str, str] = {}
+        self.seen: dict[str, tuple[str, str]] = {}  # elements of an index before a block, and after
 
     def lane(self, indices: frozenset[str]) -> str | None:
         """The index among `indices` that runs along threads here."""
@@ -98,6 +99,13 @@ class Expressions:
             case Select(condition, yes, no):
                 test = self.value(condition, BOOL)
                 return f"({test} ? {self.value(yes, dtype)} : {self.value(no, dtype)})"
+            case Apply(function, (base, exponent)) if (
+                function.name == "pow" and _few(exponent) and operand_types(expr, dtype)[0].floating
+            ):
+                kind, _ = operand_types(expr, dtype)
+                made = f"tcs_power<{_few(exponent)}>({self.value(base, kind)})"
+                own = value_type(expr) if not value_type(expr).weak else dtype
+                return convert(made, own, dtype)
             case Apply(function, args):
                 types = operand_types(expr, dtype)
                 texts = [self.value(a, kind) for a, kind in zip(args, types, strict=True)]
@@ -113,7 +121,9 @@ class Expressions:
                 return rounded(self.value(arg, source), source, target)
             case Bitcast(target, arg):
                 return self.bits(target, arg)
-            case Round() | Reduce() | Seen():
+            case Seen(index, after):
+                return convert(self.seen[index][after], I64, dtype)
+            case Round() | Reduce():
                 raise AssertionError(f"{type(expr).__name__} does not reach CUDA")
 
     def bits(self, target: DType, arg: Expr) -> str:
@@ -161,3 +171,9 @@ class Expressions:
         """A subscript in its own integer type, then as i64."""
         dtype = resolved(value_type(subscript), I64)
         return convert(self.value(subscript, dtype), dtype, I64)
+
+
+def _few(exponent: Expr) -> int:
+    """A whole exponent so small that the power is a product, with no larger error; else 0."""
+    value = exponent.value if isinstance(exponent, Literal) else 0
+    return int(value) if value in (2, 3, 4) else 0

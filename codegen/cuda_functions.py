@@ -124,6 +124,7 @@ def _approximate(name: str, exact: str) -> Emitter:
 FAST: dict[str, Emitter] = {
     "exp2": _approximate("tc_ex2", "exp2"),
     "div": _approximate("tcs_divide", "div"),
+    "sigmoid": _approximate("tcs_sigmoid_fast", "sigmoid"),
 }
 
 

@@ -102,12 +102,12 @@ def _launch(
     device: Launcher, module: Module, kernel: CudaKernel, blocks: int, maps: list[bytes],
     values: list[int],
 ) -> None:  # fmt: skip
-    blocks = min(blocks, kernel.most) if kernel.most else blocks
-    if blocks > LARGEST_GRID:
+    if blocks > LARGEST_GRID:  # where blocks take several in turn, they count them in 32 bits
         raise Unavailable(
             f"{kernel.entry.symbol} needs {blocks} blocks and a launch has at most {LARGEST_GRID}; "
             "call the operator on parts of the arrays"
         )
+    blocks = min(blocks, kernel.most) if kernel.most else blocks
     parameters = [*maps, *(np.uint64(value % 2**64) for value in values)]
     function = module.function(kernel.entry.symbol)
     device.launch(function, (blocks, 1, 1), (kernel.threads, 1, 1), kernel.shared, parameters)

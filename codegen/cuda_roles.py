@@ -15,6 +15,7 @@ from tensorc.codegen import cuda_simt as simt
 from tensorc.codegen import cuda_stores as stores
 from tensorc.codegen.cuda_fragments import dimensions
 from tensorc.codegen.cuda_functions import constant
+from tensorc.codegen.cuda_partial import partial_sums
 from tensorc.codegen.cuda_rings import Rings, iteration
 from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.codegen.cuda_wgmma import product
@@ -41,6 +42,7 @@ from tensorc.ir.walk_tile import reads, statements
 GROUP = 128  # threads of a warp group
 SPAN = 128  # bytes of a panel's rows, the only swizzle of matrix operands here
 LAUNCHED = 65536  # registers of a multiprocessor
+STEP, MOST = 8, 248  # of registers that a warp group asks for
 _LOOPS = ("i", "j", "reg")
 
 
@@ -62,6 +64,7 @@ class Roles:
         }
         self.puts = {f"store.{s.tensor.name}": s for s in statements(kernel.body)
                      if isinstance(s, Store)}  # fmt: skip
+        self.after = frozenset(statements(kernel.body)) - frozenset(statements(self.loop.body))
         self.bodies = {body.operation: body for body in made.bodies}
         self.whole = dict(self.scope.tiles)
         self.rings = Rings(self.scope, made, self.loop)
@@ -73,6 +76,8 @@ class Roles:
             if isinstance(item, Perform) and item.call.operation in self.bodies
             for result in item.results
         }
+        self.parts = partial_sums(self.loop)
+        self.whole_sums: set[str] = set()  # of them, those that the current role has added up
         self.flying: list[str] = []  # results in flight, oldest first
         self.values: dict[str, str] = {}  # the arrays of the current role's values
         self.current, self.number = made.roles[0], 0
@@ -121,12 +126,16 @@ class Roles:
         yield "const int warp = tc_warp_uniform(threadIdx.x / 32), lane = threadIdx.x % 32;"
         yield "const int group = warp / 4, warp_m = warp % 4, thread = threadIdx.x % 128;"
         yield from self.rings.start()
-        counts = [self.count(block) for block in self.kernel.grid] or ["1ll"]
-        yield f"const i64 blocks = {' * '.join(counts)};"
+        for block in self.kernel.grid:
+            size = self.parameters.extent(block.index)
+            more = size if block.size == 1 else f"({size} + {block.size - 1}) / {block.size}"
+            yield f"const u32 {self.count(block)} = (u32)({more});"
+        counts = [self.count(block) for block in self.kernel.grid] or ["1"]
+        yield f"const u32 blocks = {' * '.join(counts)};"
 
     def count(self, block: Block) -> str:
-        size = self.parameters.extent(block.index)
-        return size if block.size == 1 else f"(({size} + {block.size - 1}) / {block.size})"
+        """How many blocks an index has; all together fewer than 2^31, which a launch checks."""
+        return f"blocks_{block.index}"
 
     def role(self, number: int) -> Iterator[str]:
         """One role's program, over all blocks of the grid that this thread block takes."""
@@ -134,7 +143,7 @@ class Roles:
         kept = dict(self.scope.variables)
         self.current = role
         self.number = number
-        self.flying = []
+        self.flying, self.whole_sums = [], set()
         yield f"// ---- role {role.name} ----"
         yield f'tc_note_role("{role.name}");'
         yield from self.registers(role)
@@ -142,7 +151,7 @@ class Roles:
         single = role.warps == 1
         inner = list(self.tokens(role, "before"))
         inner += ["u32 before = 0, round = 0;"]
-        inner += ["for (i64 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {"]
+        inner += ["for (u32 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {"]
         inner += ["  " + line for line in (*self.grid(), *self.block(role))]
         inner += ["  before += tiles;", "}", *self.tokens(role, "after")]
         if single:
@@ -154,12 +163,18 @@ class Roles:
         self.scope.variables = kept
 
     def registers(self, role: Role) -> Iterator[str]:
-        """Registers move between warp groups where one needs more than its share."""
-        share = LAUNCHED // self.threads // 8 * 8
-        if max(item.registers for item in self.made.roles) <= share:
+        """Registers move between warp groups where one needs more than its share; those that need
+        more get all that the others leave."""
+        share = LAUNCHED // self.threads // STEP * STEP
+        needs = [item.registers for item in self.made.roles]
+        if max(needs) <= share:
             return
-        verb = "inc" if role.registers > share else "dec"
-        yield f"tc_setmaxnreg_{verb}<{role.registers}>();"
+        left = share * len(needs) - sum(need for need in needs if need <= share)
+        most = left // sum(need > share for need in needs) // STEP * STEP
+        if role.registers > share:
+            yield f"tc_setmaxnreg_inc<{min(most, MOST)}>();"
+        else:
+            yield f"tc_setmaxnreg_dec<{role.registers}>();"
 
     def tokens(self, role: Role, when: str) -> Iterator[str]:
         """Turns that are passed before the first block and taken after the last."""
@@ -173,14 +188,18 @@ class Roles:
 
     def grid(self) -> Iterator[str]:
         """The grid's indices of this block, and how many iterations its loop has."""
-        yield "i64 rest = block;"
-        for block in reversed(self.kernel.grid):
+        if len(self.kernel.grid) > 1:
+            yield "u32 rest = block;"
+        for place, block in reversed(list(enumerate(self.kernel.grid))):
             name = self.scope.e.base.get(block.index) or self.scope.names.plain(
                 f"{block.index}0" if block.size > 1 else block.index
             )
             scale = f" * {block.size}" if block.size > 1 else ""
-            yield f"const i64 {name} = rest % {self.count(block)}{scale};"
-            yield f"rest /= {self.count(block)};"
+            own = "rest" if len(self.kernel.grid) > 1 else "block"
+            number = f"({own} % {self.count(block)})" if place else own
+            yield f"const i64 {name} = (i64){number}{scale};"
+            if place:
+                yield f"rest /= {self.count(block)};"
             self.scope.e.base[block.index] = name
             self.scope.block[block.index] = block.size
         lower, upper = (self.parameters.polynomial(p) for p in (self.loop.lower, self.loop.upper))
@@ -286,6 +305,7 @@ class Roles:
         names = self.bodies[item.call.operation].statements
         copies: list[tuple[str, str, Tile]] = []
         for number, statement in enumerate(names):
+            yield from self.added_up(statement)
             if statement in self.puts:
                 yield from self.store(self.puts[statement], windows)
                 continue
@@ -304,6 +324,16 @@ class Roles:
         for other, source, tile in copies:
             shape = dimensions(tile, self.scope.placement) if tile.axes else ()
             yield f"{_over(shape)}{_each(other, shape)} = {_each(source, shape)};"
+
+    def added_up(self, statement: str) -> Iterator[str]:
+        """The sums of which threads have parts, before what reads them after the loop."""
+        item = self.puts.get(statement) or self.lets[statement]
+        for name in sorted(self.parts & reads(item) - self.whole_sums):
+            if item in self.after:
+                self.whole_sums.add(name)
+                array = self.scope.variables[name]
+                (count, _) = dimensions(self.scope.tiles[name], self.scope.placement)
+                yield f"TCT_FOR(i, {count}) tct_quad_sum({array}[i]);"
 
     def target(
         self, let: Let, held: Sequence[str], later: Sequence[str]
@@ -329,7 +359,8 @@ class Roles:
         """A statement of the threads, into this array."""
         self.scope.variables["="] = name
         if let.op is not None:
-            yield from simt.reduction(self.scope, let)
+            carried = let.tile.name.removesuffix("'") in self.parts
+            yield from simt.reduction(self.scope, let, across=not carried)
         elif isinstance(let.tile.layout, Operand):
             yield from simt.operand(self.scope, let)
         else:
@@ -367,6 +398,8 @@ class Roles:
                 case expr:
                     value = self.scope.e.value(expr, kind)
             yield f"{_over(shape)}{_each(self.values[result.name], shape)} = {value};"
+            if len(shape) == 3:  # or it would be written behind the fence of its first product
+                yield f"tc_tie({_flat(self.values[result.name], shape)});"
 
     def staged(self, let: Let) -> Iterator[str]:
         """A tile of shared memory after the loop: written by the role's threads."""
@@ -392,6 +425,11 @@ def _passes(role: Role, token: str) -> bool:
 
 def _over(shape: Sequence[int]) -> str:
     return "".join(f"TCT_FOR({v}, {n}) " for v, n in zip(_LOOPS, shape, strict=False))
+
+
+def _flat(name: str, shape: Sequence[int]) -> str:
+    """Accumulators of 64 rows as one array."""
+    return f"(float(&)[{shape[1] * 4}]){name}[0]"
 
 
 def _each(name: str, shape: Sequence[int]) -> str:

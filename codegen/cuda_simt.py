@@ -28,12 +28,14 @@ from tensorc.codegen.cuda_functions import (
     widened,
 )
 from tensorc.codegen.cuda_index import Index
+from tensorc.codegen.cuda_masks import masked
 from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.codegen.cuda_shared import element as shared_element
 from tensorc.ir.dtypes import BF16, BOOL, F16, F32, DType, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
 from tensorc.ir.tensor import Expr, Select, free_indices
 from tensorc.ir.tile import Frame, Let, Operand, Tile
+from tensorc.ir.walk_tile import constant as constant_everywhere
 from tensorc.ir.walk_tile import tensors_in, values_in
 
 _COMBINED: dict[Reducer, str] = {
@@ -168,6 +170,13 @@ def _assigned(scope: Scope, item: Let, body: Expr, head: str) -> Iterator[str]:
 def _guarded(scope: Scope, item: Let, body: Select) -> Iterator[str]:
     """Set the lanes of which the guard does not hold."""
     frame = frames(scope, (body.condition, body.no), (item.tile,))
+    if constant_everywhere(body.no):
+        target = element(item.tile, scope.variables[item.tile.name], scope.placement)
+        text = f"{target} = {_value(scope, body.no, item.tile)};"
+        lines = masked(scope, body.condition, frame.lanes, frame.columns, frame.blocks, text)
+        if lines is not None:
+            yield from lines
+            return
     frame.bind((body.condition, body.no))
     target = element(item.tile, scope.variables[item.tile.name], scope.placement)
     lines = list(scope.place(frame.lanes, (body.condition, body.no)))
@@ -177,9 +186,9 @@ def _guarded(scope: Scope, item: Let, body: Select) -> Iterator[str]:
     yield from block(frame.loops(), [*lines, f"if {test} {target} = {value};"])
 
 
-def reduction(scope: Scope, item: Let) -> Iterator[str]:
+def reduction(scope: Scope, item: Let, across: bool = True) -> Iterator[str]:
     """d = [onto op] op over lanes: in each thread, then among the lanes that share the result, then
-    across warps through shared memory."""
+    across warps through shared memory. `across`: False where threads keep their own parts."""
     tile, op = item.tile, item.op
     assert op is not None
     frame = frames(scope, (item.body,), (tile,))
@@ -213,7 +222,7 @@ def reduction(scope: Scope, item: Let) -> Iterator[str]:
     yield f"{pad}{C_TYPES[kind]} total = {total};"
     masks = [] if columns or not frame.columns else [1, 2]
     masks += [] if rows or not frame.rows else [4, 8, 16]
-    for mask in masks:
+    for mask in masks if across else []:
         both = (_shuffled("total", mask, kind), "total")  # `||` must not skip the exchange
         yield f"{pad}total = {_function(op, both, kind)};"
     for line in _across(scope, item, frame, (bool(rows), bool(columns)), kind):
@@ -244,6 +253,9 @@ def _parts(
     scope.leave()
     loops = frame.loops().replace(f"TCT_FOR({outer}, {_count(frame, outer)}) ", "", 1)
     both = _function(item.op, ("part[reg]", value), kind)
+    first = {"i": "j", "j": "i"}.get(outer, "")
+    if first and not lines and _count(frame, first) > 1:  # no operation with the neutral element
+        both = f"{first} ? {both} : {value}"
     yield from block(loops, [*lines, f"part[reg] = {both};"])
 
 

@@ -151,6 +151,12 @@ TC_DEV float tcs_divide(float x, float y) {
 }
 #endif
 
+// 1 / (1 + e^-x) within 3 units in the last place beside those of its exponential
+TC_DEV float tcs_sigmoid_fast(float x) {
+  const float power = expf(-fabsf(x));
+  return (x < 0 ? power : 1.0f) * tc_rcp(1 + power);
+}
+
 // f64 to f32 rounded to odd, so that a second rounding to 16 or 8 bits is a direct one
 TC_DEV float tcs_odd(double x) {
   float y = (float)x;
@@ -192,6 +198,12 @@ TC_DEV bool tcs_inside(i64 position, i64 size, i64* error, i64 number) {
   if ((u64)position < (u64)size) return true;
   tc_atomic_exchange((u32*)error, (u32)number);  // many threads may; the upper half stays 0
   return false;
+}
+
+// x to the power of 2, 3 or 4
+template <int N, class T> TC_DEV T tcs_power(T x) {
+  const T y = x * x;
+  return N == 2 ? y : (N == 3 ? y * x : y * y);
 }
 
 #define TCS_REDUCER(name, expression)                                       \

@@ -17,6 +17,9 @@ TC_DEV int tct_tiles(i64 lower, i64 upper, int block) {
 // `left` elements from here on, of which a piece takes at most `most`
 TC_DEV int tct_count(i64 left, int most) { return left < 0 ? 0 : (left < most ? (int)left : most); }
 
+// how far it is to a limit, as far as the columns of a tile are concerned
+TC_DEV int tct_limit(i64 left) { return left < -65536 ? -65536 : (left > 65536 ? 65536 : (int)left); }
+
 // the offset of a byte of a row in a tile of ROWS rows in panels of SPAN bytes: pieces of 16 bytes
 // are exchanged within their row
 template <int ROWS, int SPAN> TC_DEV u32 tct_byte(u32 row, u32 byte) {
@@ -33,6 +36,14 @@ TC_DEV u32 tct_operand(u32 address, u32 panels) {
 }
 TC_DEV u64 tct_descriptor(u32 low) { return (u64)0x40000040 << 32 | low; }
 #endif
+
+// the sums of two rows of which the threads of a quad have parts
+TC_DEV void tct_quad_sum(float (&v)[2]) {
+  TCT_FOR(side, 2) {
+    v[side] += tc_shfl_xor_f32(v[side], 1);
+    v[side] += tc_shfl_xor_f32(v[side], 2);
+  }
+}
 
 // a 4 x 4 transposition of words in a quad: lane q gets word q of each of the four lanes
 TC_DEV void tct_quad_transpose(u32 (&v)[4], int lane) {

@@ -17,7 +17,7 @@ from tensorc.errors import ArgumentError
 from tensorc.ir.dtypes import BY_NAME, DType
 from tensorc.runtime.compiled import Call
 from tensorc.runtime.dlpack import Unusable
-from tensorc.runtime.forms import key
+from tensorc.runtime.forms import key, starting
 from tensorc.runtime.interop import giving_back, library_of, taken
 
 Array = npt.NDArray[Any]
@@ -29,8 +29,11 @@ _NAMES = {
 }  # fmt: skip
 _PROGRAMS: dict[object, Any] = {}
 _MOST_PROGRAMS = 4096
-# By subscripts and the operands' form: the bound call, and what makes a result the caller's.
-_CALLS: dict[tuple[str, object], tuple[Call, Callable[[Array], object]]] = {}
+# By subscripts and the operands' form: the bound call, what tells where the operands start, and
+# what makes a result the caller's.
+_CALLS: dict[
+    tuple[str, object], tuple[Call, Callable[[Sequence[Any]], list[int]], Callable[[Array], object]]
+] = {}
 _MOST_CALLS = 1024
 
 
@@ -52,10 +55,12 @@ def einsum(
     """
     plain = dtype is None and order == "K" and casting == "safe"
     if plain and operands and type(operands[0]) is str:
-        known = _CALLS.get((operands[0], key(operands[1:])))
+        subscripts, *arrays = operands
+        known = _CALLS.get((subscripts, key(arrays)))
         if known is not None and (out is None or type(out) is np.ndarray):
-            (value,) = known[0](operands[1:])
-            return known[1](value) if out is None else _delivered(value, out, casting)
+            call, starts, back = known
+            (value,) = call.at(starts(arrays), [], arrays, ())
+            return back(value) if out is None else _delivered(value, out, casting)
     if any(library_of(item) not in ("", "numpy") for item in (*operands, out)):
         return _foreign(operands, out, dtype=dtype, order=order, casting=casting)
     arrays, program = _prepared(operands, out, dtype, casting)
@@ -76,7 +81,7 @@ def _foreign(operands: Sequence[Any], out: Any, **options: Any) -> Any:
     if operands and isinstance(operands[0], str):
         kept, form = _CALLS.get((operands[0], key(views[1:]))), key(operands[1:])
         if kept is not None and form is not None:
-            _CALLS[operands[0], form] = kept[0], back
+            _CALLS[operands[0], form] = kept[0], starting(operands[1:]), back
     return result
 
 
@@ -196,7 +201,7 @@ def _run(program: Any, arrays: Sequence[Array], operands: Sequence[Any]) -> Arra
         if bound is not None:
             if len(_CALLS) >= _MOST_CALLS:
                 _CALLS.clear()
-            _CALLS[operands[0], form] = bound, _element
+            _CALLS[operands[0], form] = bound, starting(operands[1:]), _element
     return value
 
 

@@ -48,11 +48,11 @@ def run_on(
     """
     from tensorc.codegen.cuda_launch import placed_at
     from tensorc.codegen.cuda_launch import run as launch
-    from tensorc.ir.parts import part_names
+    from tensorc.ir.parts import part_names, split
     from tensorc.runtime.compiled import report, table_arrays
 
     parts = part_names(call.program)
-    operands = _in_parts({**call.arrays, **table_arrays(call.program)}, parts)
+    operands = split({**call.arrays, **table_arrays(call.program)}, parts)
     made = choose(call, arch, {name: placed_at(0, array) for name, array in operands.items()})
     outputs = [tensor.name for tensor in made.code.outputs]
     module, kernels = module_of(made.code.module.text), made.code.module.kernels
@@ -60,21 +60,6 @@ def run_on(
     if failed:
         report(call.program, failed, call.arrays, call.extents)
     return _whole(results, parts, [item.tensor for item in call.program.outputs])
-
-
-def _in_parts(
-    arrays: Mapping[str, Array], parts: Mapping[str, tuple[str, str]]
-) -> dict[str, Array]:
-    """The arrays as kernels know them: of a complex one, its two parts."""
-    found: dict[str, Array] = {}
-    for name, array in arrays.items():
-        if name in parts:
-            real, imaginary = parts[name]
-            whole: Any = array
-            found[real], found[imaginary] = whole.real, whole.imag
-        else:
-            found[name] = array
-    return found
 
 
 def _whole(

@@ -26,7 +26,7 @@ class NotationError(_Diagnosed):
 
 
 class NotationWarning(UserWarning):
-    """The program is right, but one of its lines may not be what was meant (W201, W202)."""
+    """The program is right, but one of its lines may not be what was meant (W201 to W203)."""
 
 
 class CacheWarning(UserWarning):

@@ -56,6 +56,13 @@ def _canonicalise(state: State, request: Request) -> State:
     return canonicalise(state)
 
 
+def _needed(state: State, request: Request) -> State:
+    from tensorc.ir.needed import needed
+
+    assert isinstance(state, Program)
+    return needed(state)
+
+
 def _complex_parts(state: State, request: Request) -> State:
     from tensorc.passes.complex_parts import complex_parts
 
@@ -161,6 +168,7 @@ def _widths(request: Request) -> Widths:
 
 
 PIPELINE: tuple[Pass, ...] = (
+    Pass("needed", _needed, "only the equations that an output needs"),
     Pass("complex_parts", _complex_parts, "complex numbers as pairs of reals"),
     Pass("canonicalise", _canonicalise, "composite reductions as sums, maxima and minima"),
     Pass(

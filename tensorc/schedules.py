@@ -16,7 +16,7 @@ from tensorc.ir.tensor import Program
 from tensorc.ir.tile import TileProgram
 from tensorc.machine.product import Product, load_product
 from tensorc.passes.pipelining.scheduled import Pipelined
-from tensorc.solving import solved
+from tensorc.solving import solver
 
 PRODUCT_OF: Mapping[str, str] = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}
 """The product of an architecture where none is named."""
@@ -99,8 +99,10 @@ def tiled(program: Program, arch: str, sizes: Mapping[str, int]) -> Tiled:
     return Tiled(made.program, made.reasons)
 
 
-def pipeline_of(problem: LoopProblem, prove: bool = False) -> Pipelined:
-    """The pipeline of a loop problem; see `solved`."""
+def pipeline_of(
+    problem: LoopProblem, prove: bool = False, by_hand: str | None = None
+) -> Pipelined:  # fmt: skip
+    """The pipeline of a loop problem; see `solving.solver`."""
     from tensorc.passes.pipelining.scheduled import of_problem
 
-    return of_problem(problem, lambda problem: solved(problem, prove))
+    return of_problem(problem, solver(prove, by_hand))

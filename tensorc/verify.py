@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant, Unavailable
 from tensorc.ir.accept import Outcome, Verdict
+from tensorc.ir.parts import Names, part_names, split
 from tensorc.ir.tensor import Program
 from tensorc.prepare import Prepared
 from tensorc.runtime.verdict import Verified
@@ -50,10 +51,13 @@ def judge(
     form = _rewritten(prepared, form)
     if form is not None:
         sizes = _sizes(form, extents)
-        other = interpret(form, arrays, sizes, extended=True)
-        bounds = bound_tensor(form, arrays, sizes)
+        parts = part_names(program)
+        operands = split(arrays, parts)
+        other = _joined(interpret(form, operands, sizes, extended=True), parts)
+        found = bound_tensor(form, operands, sizes)
+        errors = _distances({name: item.error for name, item in found.items()}, parts)
         for name in want:
-            limits[name] = np.maximum(limits[name], bounds[name].error)
+            limits[name] = np.maximum(limits[name], errors[name])
             want[name] = np.where(np.isfinite(want[name]), want[name], other[name])
     return {
         item.tensor.name: accept(
@@ -68,20 +72,32 @@ def _limits(prepared: Prepared, fused: TileProgram | None) -> dict[str, Array]:
     """The largest error of every element of every output."""
     from tensorc.ir.bound import bound
     from tensorc.ir.bound_tensor import bound_tensor
-    from tensorc.ir.parts import part_names
 
     program, arrays, extents = prepared.program, prepared.arrays, prepared.extents
     if fused is None:
         return {n: item.error for n, item in bound_tensor(program, arrays, extents).items()}
     names = part_names(program)
-    real = {name: array for name, array in arrays.items() if name not in names}
-    for name, array in arrays.items():
-        if name in names:
-            re, im = names[name]
-            real |= {re: np.real(array), im: np.imag(array)}
-    found = {n: item.error for n, item in bound(fused, real, extents).items()}
-    complex_ = {name: parts for name, parts in names.items() if parts[0] in found}
-    found |= {name: np.hypot(found[re], found[im]) for name, (re, im) in complex_.items()}
+    found = bound(fused, split(arrays, names), extents)
+    return _distances({name: item.error for name, item in found.items()}, names)
+
+
+def _distances(errors: Mapping[str, Array], names: Names) -> dict[str, Array]:
+    """The errors, those of complex numbers from those of their parts."""
+    pairs = {name: parts for name, parts in names.items() if parts[0] in errors}
+    return {
+        **errors,
+        **{name: np.hypot(errors[re], errors[im]) for name, (re, im) in pairs.items()},
+    }
+
+
+def _joined(values: Mapping[str, Array], names: Names) -> dict[str, Array]:
+    """The values, complex numbers put together."""
+    found = dict(values)
+    for name, (re, im) in names.items():
+        if re in values:
+            kind = np.result_type(values[re], np.complex64)
+            found[name] = np.empty(values[re].shape, kind)
+            found[name].real, found[name].imag = values[re], values[im]
     return found
 
 
@@ -139,7 +155,7 @@ def _kept(call: Prepared) -> Path:
 
 def _rewritten(prepared: Prepared, form: Program | None) -> Program | None:
     """What the algebra makes of the program (`form`, or what it makes at these sizes), if that is
-    another one with the same outputs (those of complex numbers become pairs)."""
+    another one."""
     from tensorc.pipeline import lowered_form
     from tensorc.request import Request, cpu_target
 
@@ -147,8 +163,7 @@ def _rewritten(prepared: Prepared, form: Program | None) -> Program | None:
     request = Request(cpu_target(), prepared.extents, policy=prepared.policy)
     plain = lowered_form(program, replace(request, rewrite=False))
     form = form or lowered_form(program, request)
-    same = form.equations == plain.equations or form.outputs != program.outputs
-    return None if same else form
+    return None if form.equations == plain.equations else form
 
 
 def _sizes(program: Program, extents: Mapping[str, int]) -> dict[str, int]:

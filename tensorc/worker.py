@@ -205,9 +205,18 @@ class _Child:
         return b"".join(parts)
 
     def _end(self) -> str:
-        """How the child ended."""
-        code = self.process.wait()
-        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        """How the child ended, and the most memory that it has had."""
+        process = self.process
+        if process.returncode is None and hasattr(os, "wait4"):
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            unit = 1 << 10 if sys.platform == "darwin" else 1  # KiB, but bytes on macOS
+            most = f", at most {usage.ru_maxrss // unit // 1024} MiB of memory"
+        else:
+            process.wait()
+            most = ""
+        code = process.returncode
+        return (signal.Signals(-code).name if code < 0 else f"exit code {code}") + most
 
 
 def table(name: str) -> Mapping[str, Job]:

@@ -14,7 +14,8 @@ from tensorc.lang import read
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "docs" / f"{name}.md" for name in
-         ("language", "numerics", "errors", "cache", "platforms", "extending")]  # fmt: skip
+         ("language", "numerics", "errors", "cache", "platforms", "extending",
+          "fuzzing")]  # fmt: skip
 EVERY = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
 
 

@@ -33,6 +33,16 @@ _ATTENTION = "q: f16[m, d], k: f16[n, d], v: f16[n, e]) -> o: f32[m, e]"
 _SCORES = "s[m, n] = sum[d](q[m, d] * k[n, d]) / sqrt(|d|)"
 _HEADS = dict(m=512, n=512, d=64, e=64, x=512, y=512, u=64, w=64)
 
+_PROJECTED = (
+    "x: f16[t, c], wq: f16[c, h, d], wk: f16[c, h, d], wv: f16[c, h, d]) -> o: f16[t, h, d]"
+)
+_PROJECTIONS = (
+    "q: f16[t, h, d] = sum[c](x[t, c] * wq[c, h, d])",
+    "k: f16[t, h, d] = sum[c](x[t, c] * wk[c, h, d])",
+    "v: f16[t, h, d] = sum[c](x[t, c] * wv[c, h, d])",
+    "s[h, t, u=|t|] = sum[d](q[t, h, d] * k[u, h, d]) / sqrt(|d|)",
+)
+
 DISCOVERIES: tuple[Discovery, ...] = (
     Discovery(
         "chain reassociation",
@@ -176,5 +186,28 @@ DISCOVERIES: tuple[Discovery, ...] = (
              "x[i, j] = sum[k, l](C[l, j] * B[k, l] * A[i, k]) / 2",
              "y[i, j] = sum[k, l](B[k, l] * A[i, k] * D[l, j])",
              "z[i, j] = 30 * tanh(sum[k, l](E[l, j] * B[k, l] * A[i, k]) / 30)"),),
+    ),
+    Discovery(
+        "merging by concatenation",
+        _op(_PROJECTED, *_PROJECTIONS, "p: f16[h, t, u=|t|] = tanh(s[h, t, u])",
+            "o[t, h, d] = sum[u=|t|](p[h, t, u] * v[u, h, d])"),
+        dict(t=4096, c=256, h=4, d=64, m=32, n=8, a=4096, b=512), 0.9999,
+        _op("x: f32[t, c], y: f32[t, c], z: f32[t, c], wq: f32[c, m], wk: f32[c, n], "
+            "wv: f32[c, n]) -> q: f32[t, m], k: f32[t, n], v: f32[t, n]",
+            "q[t, m] = tanh(sum[c](x[t, c] * wq[c, m]))",
+            "k[t, n] = exp(sum[c](y[t, c] * wk[c, n]))",
+            "v[t, n] = sin(sum[c](z[t, c] * wv[c, n]))"),
+        (
+            _op("X: f32[a, b], U: f32[b, m], V: f32[b, n], W: f32[b, n]) "
+                "-> q: f32[a, m], k: f32[a, n], v: f32[a, n]",
+                "q[a, m] = tanh(sum[b](X[a, b] * U[b, m]))",
+                "k[a, n] = exp(0.125 * sum[b](V[b, n] * X[a, b]))",
+                "v[a, n] = sin(sum[b](W[b, n] * X[a, b]))"),
+            _op(_PROJECTED, *_PROJECTIONS, "p: f16[h, t, u=|t|] = softmax[u](s[h, t, u])",
+                "o[t, h, d] = sum[u=|t|](p[h, t, u] * v[u, h, d])"),
+            _op(_PROJECTED, *_PROJECTIONS,
+                "p: f16[h, t, u=|t|] = softmax[u](30 * tanh(s[h, t, u] / 30) where u <= t)",
+                "o[t, h, d] = sum[u=|t|](p[h, t, u] * v[u, h, d])"),
+        ),
     ),
 )  # fmt: skip

@@ -1,8 +1,9 @@
 """What a form costs: operations and bytes at the sizes of this compile.
 
 Weights are relative to one multiply-add on the CPU: enough to rank forms that are algebraically
-equal, no prediction of seconds. A reduction is charged for writing its result once and for being a
-loop of its own, so fewer and smaller intermediates win where operations tie.
+equal, no prediction of seconds. A reduction is charged for reading its factors once, for writing
+its result once and for being a loop of its own, so fewer and smaller tensors win where operations
+tie. A part of a tensor is read where it lies, and costs as much as a number.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ OTHER = 8  # a function that the table lacks
 STORED = 2  # an element of a reduction's result, written and read again
 LOOP = 64  # a reduction, whatever its size
 MASKED = 1  # a step of a sum under a condition on data, which no tile and no instruction skips
+READ = 1  # an element of a tensor that a contraction reads
+COPIED = 4  # an element of a tensor that is joined from others at every call, and its kernel
 UNSTABLE = 40  # an exponential whose argument is not known to be at most 0
 
 
@@ -39,7 +42,13 @@ def contraction(
     if not factors:
         return points(kept | indices, sizes) + reduced(kept, sizes)
     found = order(factors, kept | where, sizes)
-    return found.work + STORED * found.elements + reduced(kept, sizes)
+    read = READ * sum(points(names, sizes) for names in factors)
+    return found.work + STORED * found.elements + read + reduced(kept, sizes)
+
+
+def copied(names: Names, sizes: Mapping[str, int]) -> int:
+    """What joining tensors into one with these indices costs."""
+    return LOOP + COPIED * points(names, sizes)
 
 
 def reduced(kept: Names, sizes: Mapping[str, int]) -> int:

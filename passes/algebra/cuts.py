@@ -54,7 +54,7 @@ class _Cuts:
         self.free_of, self.extents = encoded.free(), encoded.extents
         program = encoded.program
         named = (*program.parameters, *program.outputs, *program.tables)
-        kept = (equation for equation, _ in encoded.roots)
+        kept = [*(equation for equation, _ in encoded.roots), *encoded.joins.values()]
         self.taken = {item.tensor.name for item in (*named, *kept)} | set(self.extents)
         self.order = list(self.extents)
 
@@ -96,7 +96,7 @@ class _Cuts:
             for part in children(term):
                 assert isinstance(part, Term)
                 stack.append((part, inner, False))
-                if isinstance(term, Gather) and part is term.arg and not isinstance(part, Leaf):
+                if isinstance(term, Gather) and part is term.arg and self.apart(term):
                     yield part, True
                 if isinstance(term, Mul) and inner and self.repeated(part, left | inner):
                     yield part, True
@@ -111,6 +111,10 @@ class _Cuts:
                 return bool(loops) or term in self.encoded.names
             case _:
                 return term in self.encoded.names and self.reduces(term)
+
+    def apart(self, term: Gather) -> bool:
+        """Whether what rows are picked of needs a name: unless it is a tensor, or a view of one."""
+        return not isinstance(term.arg, Leaf) and not self.encoded.view(term.arg, term.index)
 
     def reduces(self, term: Term) -> bool:
         return any(isinstance(item, Fold) for item in postorder([term]))

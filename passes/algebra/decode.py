@@ -34,12 +34,20 @@ def decode(encoded: Encoded, roots: Sequence[Term], sizes: Mapping[str, int]) ->
         for (equation, _), root in zip(encoded.roots, in_order, strict=True)
     ]
     equations = [writer.equation(body) for body in (*found.values(), *made)]
+    equations = [*_joins(encoded, equations), *equations]
     program = replace(
         encoded.program,
         equations=tuple(_sorted(equations)),
         extents=tuple(encoded.extents.items()),
     )
     return unique_names(replace(program, checks=tuple(_checks(encoded, writer, program))))
+
+
+def _joins(encoded: Encoded, equations: Sequence[Equation]) -> Iterable[Equation]:
+    """The joined tensors that equations read."""
+    bodies = [equation.body for equation in equations]
+    read = {item.tensor for item in postorder(bodies) if isinstance(item, Read)}
+    return [item for item in encoded.joins.values() if item.tensor in read]
 
 
 def _checks(encoded: Encoded, writer: Writer, program: Program) -> Iterable[Check]:

@@ -49,6 +49,7 @@ class Graph:
     nonpos: frozenset[int]
     constants: frozenset[int]
     sanctioned: frozenset[int]
+    copied: frozenset[int] = frozenset()
     fired: Mapping[str, int] = field(default_factory=dict[str, int])
     rows: int = 0
     note: str = ""
@@ -157,10 +158,11 @@ class _Reader(Rows):
             if row.inputs[0] in number
         }
         nonpos, constants = self.marked("nonpos", number), self.marked("constant", number)
-        sanctioned = self.marked("sanctioned", number)
+        sanctioned, copied = self.marked("sanctioned", number), self.marked("copied", number)
+        marks = nonpos, constants, sanctioned, copied
         count = sum(map(len, classes.values()))
         tops_ = tuple(number[top] for top in tops)
-        return Graph(classes, tops_, free, nonpos, constants, sanctioned, fired, count, note)
+        return Graph(classes, tops_, free, *marks, fired, count, note)
 
     def marked(self, function: str, number: Mapping[Any, int]) -> frozenset[int]:
         rows = self.functions[function].rows

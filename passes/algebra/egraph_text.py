@@ -35,6 +35,8 @@ LANGUAGE = """
 (function positive (T) i64 :merge (max old new))
 (function permutes (T String) i64 :merge (max old new))
 (function sanctioned (T) i64 :merge (max old new))
+(function copied (T) i64 :merge (max old new))
+(relation part (T T))
 
 (ruleset analysis)
 (ruleset rules)

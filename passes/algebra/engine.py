@@ -90,6 +90,12 @@ def insertions(terms: Sequence[Term], facts: Facts) -> Iterable[str]:
         name = writer.named(term)
         yield from writer.lines()
         yield f"(set (sanctioned {name}) 1)"
+    for leaf in sorted(facts.copied):
+        yield f"(set (copied (Leaf {_quoted(leaf)})) 1)"
+    for leaf, whole in facts.parts:
+        name = writer.named(whole)
+        yield from writer.lines()
+        yield f"(part (Leaf {_quoted(leaf)}) {name})"
 
 
 class _Writer:

@@ -55,7 +55,11 @@ def draw(
     """
     rng = np.random.default_rng(seed)
     places = dict(facts.permutations)
-    values = {name: _leaf(name, facts, sizes, rng, seed, places.get(name)) for name in names}
+    parts = {name: whole for name, whole in facts.parts if name in names}
+    every = dict.fromkeys([*names, *leaves(parts.values())])
+    values = {name: _leaf(name, facts, sizes, rng, seed, places.get(name)) for name in every}
+    for name, whole in parts.items():
+        (values[name],) = evaluate([whole], Sample(sizes, values))
     return Sample(sizes, values, logs)
 
 

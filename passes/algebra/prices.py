@@ -83,21 +83,36 @@ class _Pricer:
             found.append(Option(item, distinct((where, *product.args)), cost, product))
         return found
 
+    def has(self, number: int, operator: str) -> bool:
+        """Whether a class has such a node."""
+        return any(node.operator == operator for node in self.graph.classes[number])
+
+    def plain(self, number: int) -> bool:
+        """Whether a class has a leaf that reads no data."""
+        return any(
+            node.operator == "Leaf" and "[" not in str(node.data[0])
+            for node in self.graph.classes[number]
+        )
+
     def masked(self, where: int, inside: Names) -> int:
         """What a condition adds to a reduction: nothing if it compares positions alone, as whole
         tiles then hold or do not."""
-        plain = any(
-            node.operator == "Yes" or node.operator == "Leaf" and "[" not in str(node.data[0])
-            for node in self.graph.classes[where]
+        return (
+            0
+            if self.has(where, "Yes") or self.plain(where)
+            else costs.MASKED * points(inside | self.free(where), self.sizes)
         )
-        return 0 if plain else costs.MASKED * points(inside | self.free(where), self.sizes)
 
     def own(self, number: int, item: ENode) -> int:
         """What the node itself costs, its arguments given."""
         names = self.free(number)
         match item.operator:
+            case "Leaf" if number in self.graph.copied:
+                return costs.copied(names, self.sizes)
             case "Leaf" | "Yes":
                 return 0
+            case "Gat" if self.plain(item.args[0]) and number not in self.graph.roots:
+                return 1 if self.has(item.args[1], "Rnd") else 2  # better rounded in the store
             case "Mul":
                 return costs.elementwise(names, self.product(item), self.sizes)
             case "Add":

@@ -7,7 +7,7 @@ one line, its class, and makes samples of its left side and of near misses, wher
 the rule must not fire; one test runs all rules over theirs.
 
 Leaves of samples say what they are: `x[i,k]` depends on i and k, `c1` is a positive constant,
-`?p[i]` is a condition, `P[k]` permutes k.
+`?p[i]` is a condition, `P[k]` permutes k, `part[k]` is the part of `whole[k,l]` at l = `from`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from tensorc.ir.choose import Chooser, chance, pick, subset
 from tensorc.passes.algebra.facts import Facts
-from tensorc.passes.algebra.terms import Leaf, Mul, Term, leaves, mul
+from tensorc.passes.algebra.terms import Gather, Leaf, Mul, Term, leaves, mul
 
 
 class Kind(Enum):
@@ -135,7 +135,13 @@ def facts_of(terms: Sequence[Term]) -> Facts:
     free = {name: _indices(name) for name in names}
     constants = frozenset(name for name in names if name[0] in "c|")
     permutations = frozenset((n, next(iter(free[n]))) for n in names if n[0] == "P")
-    return Facts(free, constants, permutations, arguments(terms))
+    parts: list[tuple[str, Term]] = []
+    for name in names:
+        if name.startswith("part"):
+            whole, start = leaf("whole", *free[name], "l"), Leaf("from")
+            free |= {whole.name: free[name] | {"l"}, start.name: frozenset()}
+            parts.append((name, Gather("l", start, whole)))
+    return Facts(free, constants, permutations, arguments(terms), tuple(parts))
 
 
 def _indices(name: str) -> frozenset[str]:

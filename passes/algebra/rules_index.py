@@ -1,10 +1,11 @@
-"""Rules of gathers: sums pass them, and a permutation of a summed index cancels."""
+"""Rules of gathers: sums pass them, a permutation of a summed index cancels, and
+what is a part of a tensor may be read from it."""
 
 from __future__ import annotations
 
 from tensorc.ir.choose import Chooser
 from tensorc.passes.algebra.rule import ONE, Kind, Rule, any_leaf, leaf, member, without
-from tensorc.passes.algebra.terms import Gather, Term, fold, mul
+from tensorc.passes.algebra.terms import Gather, Rounded, Term, fold, mul
 
 
 def _rows(chooser: Chooser) -> Term:
@@ -48,6 +49,22 @@ def _not_permuted(chooser: Chooser) -> Term:
     )
 
 
+def _multiplied_part(chooser: Chooser) -> Term:
+    return mul([leaf("part", "k"), any_leaf(chooser, "y", ["k"], never="l")])
+
+
+def _no_part(chooser: Chooser) -> Term:
+    return mul([leaf("x", "k"), any_leaf(chooser, "y", ["k"], never="l")])
+
+
+def _rounded_row(chooser: Chooser) -> Term:
+    return Rounded("f16", _rows(chooser))
+
+
+def _rounded_table(chooser: Chooser) -> Term:
+    return Gather("l", leaf("at", "i"), Rounded("f16", any_leaf(chooser, "x", ["l"], never="i")))
+
+
 SUM_OF_GATHER = Rule(
     "sum-of-gather", "sum_I x[e] = (sum_I x)[e], where no index of I is free in e", Kind.EXACT,
     f"(= t (Sum I (Yes) g)) (= g (Gat r e x)) {without('e', 'I')} (set-not-contains I r)",
@@ -84,4 +101,19 @@ CANCEL_PERMUTATION = Rule(
     _permuted, _not_permuted,
 )  # fmt: skip
 
-RULES = (SUM_OF_GATHER, PRODUCT_OF_GATHER, JOIN_GATHERS, CANCEL_PERMUTATION)
+PART_OF_JOIN = Rule(
+    "part-of-join", "w = W[e], where w is the part of W that e picks", Kind.EXACT,
+    "(= t (Leaf n)) (part t w)", "w",
+    _multiplied_part, _no_part,
+)  # fmt: skip
+
+ROUND_OF_GATHER = Rule(
+    "round-of-gather", "round(x[e]) = round(x)[e]", Kind.EXACT,
+    "(= t (Rnd d g)) (= g (Gat r e x))", "(Gat r e (Rnd d x))",
+    _rounded_row, _rounded_table,
+)  # fmt: skip
+
+RULES = (
+    SUM_OF_GATHER, PRODUCT_OF_GATHER, JOIN_GATHERS, CANCEL_PERMUTATION, PART_OF_JOIN,
+    ROUND_OF_GATHER,
+)  # fmt: skip

@@ -8,7 +8,7 @@ rewriting would lose a check; the note says why.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensorc.ir.node import postorder
@@ -20,6 +20,7 @@ from tensorc.passes.algebra.encode import encode
 from tensorc.passes.algebra.encoded import Encoded
 from tensorc.passes.algebra.exponentials import EXPONENTIALS
 from tensorc.passes.algebra.extract import Extracted
+from tensorc.passes.algebra.joins import with_joins
 from tensorc.passes.algebra.renaming import Unsuitable
 from tensorc.passes.algebra.rule import Rule, text_of
 from tensorc.passes.algebra.terms import Call, Fold, Gather, Mul, Term
@@ -49,6 +50,7 @@ def rewrite(
     worth: float = 1.0,
     run: Run = here,
     hints: Mapping[str, int] | None = None,
+    static: Iterable[str] = (),
 ) -> Rewritten:
     """The cheapest form of a canonical program that `rules` (by default those of `fast`, where one
     might apply) reach.
@@ -56,12 +58,13 @@ def rewrite(
     `extents`: the extents and `const` integers of this compile, by name; `hints`: sizes of others,
     which decide nothing but what is cheaper. Forms are right at all sizes where no extent is 0.
     `worth`: the result has to cost less than this part of the source as written, else the source
-    stays. `run` does the solvers' work, here or in another process; what it raises passes through.
+    stays. `static`: parameters that are the same at every call, which may be joined ahead of it.
+    `run` does the solvers' work, here or in another process; what it raises passes through.
     """
     if rules is None and not worth_encoding(program):
         return Rewritten(program)
     try:
-        encoded = encode(program, extents)
+        encoded = with_joins(encode(program, extents), static)
         sizes = sizes_of(encoded, {**(hints or {}), **extents})
     except (Unsuitable, KeyError) as reason:
         return Rewritten(program, f"not rewritten: {reason}")

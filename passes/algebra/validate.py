@@ -21,12 +21,14 @@ from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.print_tensor import show
 from tensorc.ir.tensor import Expr, Position, Program, Read, Reduce, free_indices, value_type
 from tensorc.passes.algebra import fields
+from tensorc.passes.algebra.apart import apart
 from tensorc.passes.algebra.encode import encode
 from tensorc.passes.algebra.encoded import LOG2E, Encoded
 from tensorc.passes.algebra.evaluate_terms import LOG2E_VALUE, Sample, evaluate
 from tensorc.passes.algebra.fields import NO, PRIMES, Undefined, Value
 from tensorc.passes.algebra.renaming import Unsuitable, renamed
 from tensorc.passes.algebra.terms import Term, leaves
+from tensorc.passes.fusion.inline import Unfused
 
 SAMPLES = 2  # of random values: one with shadows at random, one ascending
 REDRAWS = 6  # when a reciprocal of 0 occurs
@@ -53,8 +55,9 @@ def validate(source: Program, result: Program, sizes: Mapping[str, int], seed: i
     """Compare every output of two canonical programs. `sizes`: the extents of this compile, which
     only decide the signs of constants."""
     try:
-        left, right = encode(source, sizes, True), encode(result, sizes, True)
-    except Unsuitable as reason:
+        left = encode(source, sizes, True)
+        right = encode(apart(result, source), sizes, True)
+    except (Unsuitable, Unfused) as reason:
         return Check(Outcome.UNDECIDED, str(reason))
     terms = {item.tensor.name: term for item, term in left.roots}
     others = {item.tensor.name: term for item, term in right.roots}

@@ -90,6 +90,9 @@ def facts_to_json(facts: Facts) -> Json:
         "constants": sorted(facts.constants),
         "permutations": [list(pair) for pair in sorted(facts.permutations)],
         "sanctioned": terms_to_json(facts.sanctioned),
+        "parts": [name for name, _ in facts.parts],
+        "wholes": terms_to_json([whole for _, whole in facts.parts]),
+        "copied": sorted(facts.copied),
     }
 
 
@@ -100,6 +103,8 @@ def facts_from_json(found: Any) -> Facts:
         frozenset(found["constants"]),
         frozenset((name, index) for name, index in found["permutations"]),
         terms_from_json(found["sanctioned"]),
+        tuple(zip(found["parts"], terms_from_json(found["wholes"]), strict=True)),
+        frozenset(found["copied"]),
     )
 
 
@@ -112,6 +117,7 @@ def graph_to_json(graph: Graph) -> Json:
         "nonpos": sorted(graph.nonpos),
         "constants": sorted(graph.constants),
         "sanctioned": sorted(graph.sanctioned),
+        "copied": sorted(graph.copied),
         "fired": [[rule, count] for rule, count in graph.fired.items()],
         "rows": graph.rows,
         "note": graph.note,
@@ -128,6 +134,7 @@ def graph_from_json(found: Any) -> Graph:
         frozenset(found["nonpos"]),
         frozenset(found["constants"]),
         frozenset(found["sanctioned"]),
+        frozenset(found["copied"]),
         dict(found["fired"]),
         found["rows"],
         found["note"],

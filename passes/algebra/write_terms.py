@@ -180,7 +180,16 @@ class Writer:
             value = call("sub", value, item)
         return value
 
-    def row(self, index: str, at: Expr, arg: Term) -> Expr:
+    def viewed(self, arg: Term) -> Read:
+        """A tensor, or a view of one."""
+        if isinstance(arg, Gather):
+            return self.row(arg.index, self.expr(arg.at, None), arg.arg)
+        assert isinstance(arg, Leaf)
+        old = self.encoded.leaves[arg.name]
+        assert isinstance(old, Read)
+        return old
+
+    def row(self, index: str, at: Expr, arg: Term) -> Read:
         """`arg` at a row: the read itself, or a read of the tensor of all rows."""
         if arg in self.cuts:
             body = self.cuts[arg]
@@ -190,9 +199,7 @@ class Writer:
             if index in body.indices:
                 self.rows.setdefault(index, []).append((found, body.indices.index(index)))
             return found
-        assert isinstance(arg, Leaf)
-        old = self.encoded.leaves[arg.name]
-        assert isinstance(old, Read)
+        old = self.viewed(arg)
         return Read(
             old.tensor,
             tuple(

@@ -23,6 +23,7 @@ from tensorc.passes.pipelining.channel_links import links
 from tensorc.passes.pipelining.channel_sections import sections
 from tensorc.passes.pipelining.channel_steps import Do, Fill, role_of
 from tensorc.passes.pipelining.channel_turns import Batch, paced, turns
+from tensorc.passes.pipelining.drop_waits import drop_waits
 
 
 @node
@@ -63,10 +64,17 @@ BARE = Frame()
 
 
 def channels(problem: LoopProblem, schedule: Schedule, frame: Frame = BARE) -> channel.Kernel:
-    """The kernel that runs `schedule`.
+    """The kernel that runs `schedule`, with no wait that nothing needs.
 
     Both must be well formed and agree (`verify_problem`, `check_schedule`).
     """
+    return drop_waits(with_all_waits(problem, schedule, frame))
+
+
+def with_all_waits(
+    problem: LoopProblem, schedule: Schedule, frame: Frame = BARE
+) -> channel.Kernel:  # fmt: skip
+    """The same kernel, with a wait in front of each statement that needs something done."""
     found = links(problem, schedule)
     tokens, batches = turns(schedule)
     tiles = _tile_reads(frame)

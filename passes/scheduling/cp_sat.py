@@ -86,8 +86,18 @@ class Solution(Protocol):
     def value(self, expression: Linear) -> int: ...
 
 
+class Listed(Protocol):
+    """What a model consists of."""
+
+    @property
+    def constraints(self) -> Sequence[object]: ...
+
+
 class Checked(Protocol):
-    """A model that can say what is wrong with it."""
+    """A model that can say what is in it and what is wrong with it."""
+
+    @property
+    def proto(self) -> Listed: ...
 
     def validate(self) -> str: ...
 
@@ -116,6 +126,11 @@ def total(terms: Iterable[Linear]) -> Linear:
     return cast(Linear, cp_model.LinearExpr.sum(list(terms)))  # type: ignore[arg-type]
 
 
+def size(cp: Cp) -> int:
+    """The number of constraints."""
+    return len(cast(Checked, cp).proto.constraints)
+
+
 def solve(cp: Cp, work: float, wall: float | None = None) -> Answer:
     """Solve within `work` units of deterministic time (about seconds of one idle core).
 
@@ -128,6 +143,7 @@ def solve(cp: Cp, work: float, wall: float | None = None) -> Answer:
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1
     solver.parameters.max_deterministic_time = work
+    solver.parameters.cp_model_probing_level = 0  # takes longer than it saves on these models
     if wall is not None:
         solver.parameters.max_time_in_seconds = max(wall, 0.01)
     try:

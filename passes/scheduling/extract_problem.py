@@ -367,9 +367,12 @@ def _tile(name: str, item: Instance) -> str:
 
 
 def _in_place(tile: Tile, group: Group) -> bool:
-    """Whether what a group makes of a tile can take its registers: element by element."""
+    """Whether what a group makes of a tile can take its registers: element by element, a register
+    for a register. (Where two are packed in one, the compiler holds both for a while.)"""
     return all(
-        isinstance(item, Let) and item.op is None and item.tile.axes == tile.axes
+        isinstance(item, Let)
+        and item.op is None
+        and (item.tile.axes, item.tile.dtype.bits) == (tile.axes, tile.dtype.bits)
         for item in group.statements
         if tile.name in reads(item)
     )

@@ -2,7 +2,7 @@
 
 The key is a hash of the problem's canonical text and of everything else that the answer depends on.
 What is read back is judged by the checker, so a file that was cut short or changed costs a solve
-and nothing else. Answers that the clock stopped are not kept.
+and nothing else. Answers that the clock stopped, and those of a lost solver, are not kept.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tensorc.ir.read_schedule import read_schedule
 from tensorc.ir.schedule import LoopProblem, Schedule
 from tensorc.passes.scheduling.check_schedule import check_schedule
 from tensorc.passes.scheduling.schedule import KILLED, PROVE, schedule
+from tensorc.passes.scheduling.schedule_lost import LOST
 from tensorc.passes.scheduling.schedule_polish import Aim
 from tensorc.passes.scheduling.schedule_search import Effort
 
@@ -49,7 +50,7 @@ def cached_schedule(
     if (known := _kept(problem, path)) is not None:
         return known
     made = solve(problem, effort, aim)
-    if KILLED not in made.certificate.note:
+    if not any(mark in made.certificate.note for mark in (KILLED, LOST)):
         _keep(path, print_schedule(made))
     return made
 

@@ -21,7 +21,7 @@ from itertools import combinations
 from tensorc.ir.capacity import room, sharing
 from tensorc.ir.schedule import Dependence, LoopProblem, Operation, Ring, Role, held, readers_of
 from tensorc.passes.scheduling.cp_sat import Cp, Interval, Linear, Literal, new_model, total
-from tensorc.passes.scheduling.schedule_symmetry import symmetries
+from tensorc.passes.scheduling.schedule_symmetry import Cuts, symmetries
 
 
 @dataclass
@@ -44,6 +44,10 @@ class Model:
         default_factory=dict[str, list[tuple[Interval, int]]]
     )
     before: dict[tuple[str, str], Literal] = field(default_factory=dict[tuple[str, str], Literal])
+    heads: dict[str, str] = field(default_factory=dict[str, str])
+    together: dict[tuple[str, str], Literal | None] = field(
+        default_factory=dict[tuple[str, str], Literal | None]
+    )
     moving: dict[str, None] = field(default_factory=dict[str, None])
     launches: list[Literal] = field(default_factory=list[Literal])
 
@@ -52,10 +56,13 @@ class Model:
         return self.phase[name] + self.ii * self.stage[name]
 
 
-def build(problem: LoopProblem, ii: int, stages: int) -> Model:
+def build(
+    problem: LoopProblem, ii: int, stages: int, alike: LoopProblem | None = None
+) -> Model:  # fmt: skip
     """The model of all schedules of `problem` with period `ii` and at most `stages` stages.
 
-    The first stage is for operations of variable latency alone, if there are any.
+    The first stage is for operations of variable latency alone, if there are any. `alike`: a
+    problem whose exchanges of operations leave this one as it is too, if that is known.
     """
     from tensorc.passes.scheduling.schedule_registers import allot
 
@@ -77,7 +84,7 @@ def build(problem: LoopProblem, ii: int, stages: int) -> Model:
     _exclude(model)
     _fill_rings(model)
     allot(model)
-    _cut(model)
+    _cut(model, symmetries(alike or problem))
     return model
 
 
@@ -113,9 +120,9 @@ def _assign_roles(model: Model) -> None:
     """One role for each cluster; whether a dependence crosses; at most `issuers` per unit."""
     cp, problem = model.cp, model.problem
     groups: dict[str, list[Operation]] = {}
-    head = clusters(problem)
+    model.heads = clusters(problem)
     for item in problem.operations:
-        groups.setdefault(head[item.name], []).append(item)
+        groups.setdefault(model.heads[item.name], []).append(item)
     for name, members in groups.items():
         choices = {
             r.name: cp.new_bool_var(f"{name} in {r.name}") for r in legal_roles(problem, members)
@@ -175,7 +182,7 @@ def _crosses(model: Model, edge: Dependence) -> Literal:
 
 def _order_roles(model: Model) -> None:
     """Roles of a class of interchangeable ones are taken in order, by their first operation."""
-    heads = list(dict.fromkeys(clusters(model.problem).values()))
+    heads = list(dict.fromkeys(model.heads.values()))
     for members in sharing(model.problem):
         for one, two in zip(members, members[1:], strict=False):
             seen: list[Literal] = []
@@ -256,11 +263,9 @@ def _exclude(model: Model) -> None:
     """No two operations at once in a role; no more on a unit than it has."""
     cp, problem = model.cp, model.problem
     for one, two in combinations([item for item in problem.operations if item.busy], 2):
-        for role in problem.roles:
-            here = model.within.get((one.name, role.name))
-            there = model.within.get((two.name, role.name))
-            if here is not None and there is not None:
-                _separate(model, (one.name, one.busy), (two.name, two.busy), here, there)
+        beside = _beside(model, one.name, two.name)
+        if beside is not None:
+            _separate(model, (one.name, one.busy), (two.name, two.busy), *beside)
     for role in model.moving:
         cp.add_no_overlap(model.busy[role])
     for unit in problem.units:
@@ -274,6 +279,25 @@ def _exclude(model: Model) -> None:
         else:
             for one, two in combinations(users, 2):
                 _separate(model, one, two)
+
+
+def _beside(model: Model, one: str, two: str) -> tuple[Literal, ...] | None:
+    """A literal that is true where two operations are in one role, nothing where they always are,
+    None where they never are."""
+    first, second = model.heads[one], model.heads[two]
+    if first == second:
+        return ()
+    if (first, second) not in model.together:
+        roles = [role.name for role in model.problem.roles]
+        pairs = [(model.within.get((first, r)), model.within.get((second, r))) for r in roles]
+        both = [(here, there) for here, there in pairs if here is not None and there is not None]
+        made = model.cp.new_bool_var(f"{first} beside {second}")
+        for here, there in both:
+            model.cp.add_bool_or(~here, ~there, made)
+        found = made if both else None
+        model.together[first, second] = model.together[second, first] = found
+    found = model.together[first, second]
+    return None if found is None else (found,)
 
 
 def _plain_users(problem: LoopProblem, unit: str) -> list[tuple[str, int]] | None:
@@ -294,18 +318,17 @@ def _separate(model: Model, one: tuple[str, int], two: tuple[str, int], *togethe
     if all of `together` are true.
     """
     (first, lasts), (second, takes) = one, two
-    literals = tuple({id(literal): literal for literal in together}.values())
     if lasts + takes > model.ii:
-        model.cp.add_bool_or(*[~literal for literal in literals])
+        model.cp.add_bool_or(*[~literal for literal in together])
         return
     key = (first, second)
     if key not in model.before:
         model.before[key] = model.cp.new_bool_var(f"{first} before {second}")
     before, gap = model.before[key], model.phase[second] - model.phase[first]
     ahead = model.cp.add_linear_constraint(gap, lasts, model.ii - takes)
-    ahead.only_enforce_if(before, *literals)
+    ahead.only_enforce_if(before, *together)
     behind = model.cp.add_linear_constraint(gap, lasts - model.ii, -takes)
-    behind.only_enforce_if(~before, *literals)
+    behind.only_enforce_if(~before, *together)
 
 
 def _fill_rings(model: Model) -> None:
@@ -340,9 +363,9 @@ def padded(ring: Ring) -> int:
     return -(-ring.bytes // ring.align) * ring.align
 
 
-def _cut(model: Model) -> None:
+def _cut(model: Model, cuts: Cuts) -> None:
     """Of the schedules that rotations and exchanges of like parts make equal, keep one."""
-    cp, cuts = model.cp, symmetries(model.problem)
+    cp = model.cp
     cp.add(model.phase[cuts.anchor] <= 0)
     if cuts.opposite:
         cp.add(2 * model.phase[cuts.opposite] <= model.ii)

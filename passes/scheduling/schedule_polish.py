@@ -80,46 +80,54 @@ class _Polish:
     meter: Meter
     best: Polished
     limits: tuple[tuple[Callable[[Model], Linear], int], ...] = ()
+    open: Model | None = None
 
     def run(self, aim: Aim) -> Polished:
-        for measure in (_roles, _issuers, _moved):
-            self.minimise(measure)
+        work = self.meter.effort.polish
+        for measure in (_roles, _issuers):
+            self.minimise(measure, work)
+        self.minimise(_moved, work / 2)
         if aim == "slack":
             self.stretch()
-            self.minimise(_haste)
-        self.minimise(_span)
+            self.minimise(_haste, work / 2)
+        self.minimise(_span, work / 2)
         return self.best
 
     def model(self, slack: Fraction) -> Model:
         """The model at this slack, with everything decided so far as a limit."""
-        model = build(stretched(self.problem, slack), self.ii, self.best.model.stages)
+        longer, stages = stretched(self.problem, slack), self.best.model.stages
+        model = build(longer, self.ii, stages, self.problem)  # alike: like works stay like
         for measure, most in self.limits:
             model.cp.add(measure(model) <= most)
         return model
 
-    def minimise(self, measure: Callable[[Model], Linear]) -> None:
+    def minimise(self, measure: Callable[[Model], Linear], work: float) -> None:
         """Make `measure` as small as the work allows, and hold it there from now on."""
-        model = self.model(self.best.slack)
+        model = self.open = self.open or self.model(self.best.slack)
         solution = self.best.answer.solution
         assert solution
+        model.cp.clear_hints()
         hint(model, self.best.model, solution)
         value = measure(model)
         model.cp.minimize(value)
-        answer = self.meter.ask(model, self.meter.effort.polish)
+        answer = self.meter.ask(model, work)
+        model.cp.clear_objective()
         if answer.solution:
+            least = answer.solution.value(value)
             self.best = replace(self.best, model=model, answer=answer)
-            self.limits = (*self.limits, (measure, answer.solution.value(value)))
+            self.limits = (*self.limits, (measure, least))
+            model.cp.add(value <= least)
 
     def stretch(self) -> None:
         """Bisect for the largest slack that keeps the interval and the structure."""
         low, high = 0, MOST + 1
         while high - low > 1:
-            middle = (low + high) // 2
+            middle = (low + high) // 2 if low else 1  # none at all is frequent
             slack = Fraction(middle, GRAIN)
             model = self.model(slack)
             answer = self.meter.ask(model, self.meter.effort.polish / 4)
             if answer.solution:
-                low, self.best = middle, Polished(model, answer, slack)
+                low, self.best, self.open = middle, Polished(model, answer, slack), model
             else:
                 high = middle
 

@@ -13,9 +13,18 @@ from dataclasses import dataclass, replace
 
 from tensorc.ir.node import fact
 from tensorc.ir.schedule import LoopProblem
-from tensorc.passes.scheduling.cp_sat import Answer, solve
+from tensorc.passes.scheduling.cp_sat import Answer, size, solve
 from tensorc.passes.scheduling.schedule_bounds import limits, sequential, stages_needed
 from tensorc.passes.scheduling.schedule_model import Model, build
+
+QUICK = 0.03
+"""Deterministic time that a question gets at least: less is not worth building its model."""
+
+SETUP = 2e-6
+"""What a constraint adds to the work of a question, solved or not: it is built and simplified."""
+
+STRIDE = 64
+"""The first step up from a bound that is refuted is that part of it."""
 
 TILE = 8
 """A value of more registers per thread than this is a tile, which the narrower problem keeps in its
@@ -24,14 +33,19 @@ role; smaller ones (a number per row) may change roles there too."""
 
 @dataclass(frozen=True)
 class Effort:
-    """How much deterministic time a search may take: in all, for one probe, for each polish step;
-    the least number of stages allowed; the wall-clock seconds that kill it (None: never)."""
+    """How much deterministic time, in units of about four seconds of a processor, a search may
+    take: in all (building its models included), for one probe, for each polish step; the least
+    number of stages allowed; the wall-clock seconds that kill it (None: never); whether more stages
+    are tried where the closed-form bound is not met; how far above what is refuted an interval may
+    be, as a part of it."""
 
     total: float = 60.0
     probe: float = 15.0
     polish: float = 6.0
     stages: int = 3
     wall: float | None = None
+    deepen: bool = True
+    gap: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +89,7 @@ class Meter:
             self.killed = self.killed or left > 0
             return Answer(None, False, 0.0)
         answer = solve(model.cp, left, wall)
-        self.spent += answer.work
+        self.spent += answer.work + SETUP * size(model.cp)
         if wall is not None and not answer.exact and answer.work < 0.95 * left:
             self.killed = True  # the clock came before the work was done
         return answer
@@ -105,7 +119,7 @@ def search(problem: LoopProblem, meter: Meter) -> Found:
     lowest, stages = limits(problem)[0].cycles, meter.stages(problem)
     best = _State(problem, meter, stages, lowest - 1)
     best.run()
-    while best.model is not None and best.model.ii > lowest:
+    while meter.effort.deepen and best.model is not None and best.model.ii > lowest:
         stages += 1
         more = _State(problem, meter, stages, lowest - 1, model=best.model, answer=best.answer)
         refuted = more.refutes(best.model.ii - 1)
@@ -118,8 +132,8 @@ def search(problem: LoopProblem, meter: Meter) -> Found:
 
 @dataclass
 class _State:
-    """What a search knows so far: the best schedule, the largest interval refuted, and the largest
-    one for which neither was found with a whole probe."""
+    """What a search knows so far: the best schedule, the largest interval refuted, the same for the
+    narrower problem, and the largest interval for which neither was found with a whole probe."""
 
     problem: LoopProblem
     meter: Meter
@@ -128,9 +142,15 @@ class _State:
     doubted: int = 0
     model: Model | None = None
     answer: Answer | None = None
+    without: int = 0
 
     def run(self) -> None:
-        """Refute, probe the border, gallop up from it, bisect."""
+        """The best interval of the narrower problem first; if the one below it is refuted for the
+        whole problem, that is all. Else refute, probe the border, gallop up from it, bisect."""
+        if tiles_stay(self.problem) is not self.problem:
+            low = self.incumbent()
+            if self.near(low) and self.refutes(low):
+                return
         self.border()
         effort, step, probe = self.meter.effort, 1, self.refuted + 1
         most = max(probe, sequential(self.problem))
@@ -138,23 +158,49 @@ class _State:
             probe, step = min(most, probe + step), 2 * step
             if self.model and probe >= self.model.ii:
                 break
-        while self.model and self.model.ii - max(self.refuted, self.doubted) > 1:
-            low = max(self.refuted, self.doubted)
+        while self.model and not self.near(low := max(self.refuted, self.doubted)):
             self.at((low + self.model.ii) // 2, effort.probe)
+
+    def near(self, low: int) -> bool:
+        """Whether the interval found is next to `low`, or as near as is wanted."""
+        if self.model is None:
+            return False
+        return self.model.ii - low <= 1 + self.meter.effort.gap * self.model.ii
 
     def found(self) -> Found:
         """What is known, for the caller."""
         meter = self.meter
         return Found(self.model, self.answer, self.refuted, self.stages, meter.spent, meter.killed)
 
+    def incumbent(self) -> int:
+        """The best interval of the narrower problem, as far as that goes quickly; the largest below
+        for which nothing was found. What is refuted goes faster than what is found, so steps are
+        short ones from below."""
+        narrow, low = tiles_stay(self.problem), self.refuted
+        step, most = max(2, low // STRIDE), sequential(self.problem)
+        probe = low + 1
+        while probe < most and self.asked(narrow, probe, self.quick) is False:
+            low, probe, step = probe, min(most, probe + step), 2 * step
+        while self.model and not self.near(low):
+            middle = low + max(1, (self.model.ii - low) // 3)
+            if not self.asked(narrow, middle, self.quick):
+                low = middle
+        return low
+
+    @property
+    def quick(self) -> float:
+        """Work for a question that is asked in passing."""
+        return max(self.meter.effort.probe / 60, QUICK)
+
     def border(self) -> None:
         """Refute as many intervals as go quickly: loose ones are slow to schedule, tight ones and
         refutations are not, so this comes first."""
-        step, most = 1, max(self.refuted + 1, sequential(self.problem))
-        high = self.refuted + 1
-        while high < most and self.refutes(high):
-            high, step = min(most, high + step), 2 * step
         low = self.refuted
+        step, most = 1, max(low + 1, sequential(self.problem))
+        high = low + 1
+        while high < most and self.refutes(high):
+            step = 2 * step if step > 1 else max(2, low // STRIDE)
+            low, high = high, min(most, high + step)
         while high - low > 1:
             middle = (low + high) // 2
             if self.refutes(middle):
@@ -164,27 +210,38 @@ class _State:
 
     def refutes(self, ii: int) -> bool:
         """Whether `ii` is quickly shown to have no schedule."""
+        if ii <= self.refuted:
+            return True
         if self.model and ii >= self.model.ii:
             return False
-        quick = self.meter.effort.probe / 60
-        return not self.at(ii, quick, quick) and self.refuted >= ii
+        return self.asked(self.problem, ii, self.quick) is False
 
-    def at(self, ii: int, work: float, more: float | None = None) -> bool:
-        """Whether a schedule with interval `ii` is found: `work` for the narrower problem, `more`
-        for the whole one (a third of that, if not given)."""
+    def at(self, ii: int, work: float) -> bool:
+        """Whether a schedule with interval `ii` is found: `work` for the narrower problem, a third
+        of that for the whole one."""
         if self.model and self.model.ii == ii:
             return True
         narrow = tiles_stay(self.problem)
-        for problem in dict.fromkeys((narrow, self.problem)):
-            model = build(problem, ii, self.stages)
-            whole = problem is self.problem
-            least = whole and narrow is not problem
-            answer = self.meter.ask(model, (more or work / 3) if least else work)
-            if answer.solution:
-                self.model, self.answer = model, answer
+        if narrow is not self.problem:
+            if ii > self.without and self.asked(narrow, ii, work):
                 return True
-            if answer.exact and whole:
-                self.refuted = max(self.refuted, ii)
-        if more is None and self.refuted < ii:
+            work /= 3
+        answer = self.asked(self.problem, ii, work)
+        if answer is None:
             self.doubted = max(self.doubted, ii)
+        return bool(answer)
+
+    def asked(self, version: LoopProblem, ii: int, work: float) -> bool | None:
+        """Whether `version`, the problem or the narrower one, has a schedule with interval `ii`;
+        None: not known after this work. What is learned is kept."""
+        model = build(version, ii, self.stages)
+        answer = self.meter.ask(model, work)
+        if answer.solution:
+            self.model, self.answer = model, answer
+            return True
+        if not answer.exact:
+            return None
+        if version is self.problem:
+            self.refuted = max(self.refuted, ii)
+        self.without = max(self.without, ii)
         return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 from tensorc.ir.node import fact
 from tensorc.ir.schedule import Dependence, LoopProblem, operation_of
@@ -86,7 +87,10 @@ def _plain_colours(problem: LoopProblem) -> Colours:
     return _numbered({name: repr(key) for name, key in keys.items()})
 
 
-def _numbered(keys: dict[str, str]) -> Colours:
+_Key = TypeVar("_Key", str, tuple[int, tuple[tuple[int, int, int], ...]])
+
+
+def _numbered(keys: dict[str, _Key]) -> Colours:
     numbers = {key: number for number, key in enumerate(sorted(set(keys.values())))}
     return {name: numbers[key] for name, key in keys.items()}
 
@@ -114,18 +118,28 @@ def _parts(edge: Dependence) -> tuple[object, ...]:
     return (cost.latency, cost.busy, cost.unit, cost.memory, cost.bytes)
 
 
+@fact
+def _neighbours(problem: LoopProblem) -> tuple[tuple[str, str, int], ...]:
+    """The dependences as source, target and the number of their label."""
+    storage = _storage(problem)
+    labels = [_label(edge, storage) for edge in problem.dependences]
+    numbers = {label: number for number, label in enumerate(sorted(set(labels)))}
+    edges = zip(problem.dependences, labels, strict=True)
+    return tuple((edge.source, edge.target, numbers[label]) for edge, label in edges)
+
+
 def _refined(problem: LoopProblem, colours: Colours) -> Colours:
     """The coarsest refinement in which like operations have like neighbours."""
-    storage = _storage(problem)
-    labels = [(edge, _label(edge, storage)) for edge in problem.dependences]
+    edges, count = _neighbours(problem), len(set(colours.values()))
     while True:
-        near: dict[str, list[tuple[str, str, int]]] = {name: [] for name in colours}
-        for edge, label in labels:
-            near[edge.source].append(("out", label, colours[edge.target]))
-            near[edge.target].append(("in", label, colours[edge.source]))
-        keys = {name: f"{colours[name]:06d} {sorted(near[name])!r}" for name in colours}
-        finer = _numbered(keys)
-        if len(set(finer.values())) == len(set(colours.values())):
+        near: dict[str, list[tuple[int, int, int]]] = {name: [] for name in colours}
+        for source, target, label in edges:
+            near[source].append((0, label, colours[target]))
+            near[target].append((1, label, colours[source]))
+        keys = {name: (colours[name], tuple(sorted(near[name]))) for name in colours}
+        finer, before = _numbered(keys), count
+        count = len(set(finer.values()))
+        if count == before:
             return finer
         colours = finer
 

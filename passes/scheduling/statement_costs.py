@@ -163,7 +163,7 @@ def _plain(name: str, args: tuple[Expr, ...]) -> Mapping[str, int]:
     if name in _FREE:
         return {}
     count = max(1, len(args) - 1)
-    if name == "add" and any(_product(arg) for arg in args):
+    if name in ("add", "sub") and any(_product(arg) for arg in args):
         count -= 1
     return {"fma" if name in _PLAIN else "alu": count}
 

@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from tensorc.ir.plan import Plan, PlannedKernel
 from tensorc.ir.polynomial import Polynomial, Symbol, evaluate, symbols
 from tensorc.ir.tensor import Program
-from tensorc.ir.tile import Kernel
+from tensorc.ir.tile import Kernel, Let, Loop
+from tensorc.ir.walk_tile import statements
 from tensorc.machine.machines import MACHINES
 from tensorc.machine.product import Product, load_product
 from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.tiling.contiguity import Units
 from tensorc.passes.tiling.estimate import Estimate, estimate
 from tensorc.passes.tiling.lower import Widths
-from tensorc.passes.tiling.shapes import Shape, shapes
+from tensorc.passes.tiling.shapes import SUMS, Shape, shapes
 from tensorc.passes.tiling.tile_chain import NoProduct, tile_chain
-from tensorc.passes.tiling.tile_product import Scene, Tiling, tile_product
+from tensorc.passes.tiling.tile_product import Scene, Tiling, one_product, tile_product
+from tensorc.passes.tiling.tile_rows import tile_rows
 
 PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}  # that tiles are chosen for
 
@@ -33,7 +35,8 @@ class Wanted:
     """What a program is tiled for. `widths`: of plain kernels; `units`: the unit-stride axis of
     tensors that are not row-major; `static`: extents fixed in the kernels; `hints`: others, that
     only guide; `names`: names that no tile may have; `gpu`: whose rates choose (None: the usual);
-    `refused`: why a kernel cannot be made into code ("": it can)."""
+    `refused`: why a kernel cannot be made into code ("": it can); `sums`: elements of a result
+    that may be in the registers of a block."""
 
     machine: str
     widths: Widths
@@ -43,6 +46,7 @@ class Wanted:
     names: frozenset[str] = frozenset()
     gpu: Product | None = None
     refused: Callable[[Kernel], str] = lambda kernel: ""
+    sums: int = SUMS
 
     @property
     def guided(self) -> dict[str, int]:
@@ -88,7 +92,7 @@ def candidates(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Iterator[Ca
     reasons: list[str] = []
     made: set[tuple[tuple[str, int], ...]] = set()
     fits = False
-    for shape in shapes(scene.machine):
+    for shape in shapes(scene.machine, one_product(item), wanted.sums):
         try:
             tiling = _tiling(item, scene, shape)
             key = tuple(sorted(tiling.lanes.items()))
@@ -101,7 +105,7 @@ def candidates(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Iterator[Ca
         except Unfused as why:
             reasons.append(str(why))
             continue
-        if refusal := wanted.refused(kernel):
+        if refusal := wanted.refused(kernel) or _crowded(kernel, shape, scene):
             reasons.append(refusal)
             continue
         found = None
@@ -114,6 +118,18 @@ def candidates(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Iterator[Ca
         yield Candidate(shape, kernel, found)
     if not fits:
         raise Unfused(reasons[0])
+
+
+def _crowded(kernel: Kernel, shape: Shape, scene: Scene) -> str:
+    """Why one warp group cannot hold the sums of a tile, where it has to: its threads then copy as
+    well as multiply."""
+    loops = (item for item in statements(kernel.body) if isinstance(item, Loop))
+    lets = (item for loop in loops for item in statements(loop.body) if isinstance(item, Let))
+    shared = [item.by.instruction for item in lets if item.tile.space == "shared"]
+    groups = scene.machine.name == "sm_90a" and shape.m * shape.n > SUMS // 2
+    if not groups or all(name.startswith("tma") for name in shared):
+        return ""
+    return f"a warp group has no registers for {shape.m} x {shape.n} sums"
 
 
 def chosen(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Candidate:
@@ -139,4 +155,8 @@ def _tiling(item: PlannedKernel, scene: Scene, shape: Shape) -> Tiling:
     try:
         return tile_chain(item, scene, shape)
     except NoProduct:
+        pass
+    try:
+        return tile_rows(item, scene)
+    except Unfused:
         raise NoProduct(str(reason)) from None

@@ -12,27 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
 
 from tensorc.ir.conditions import conjuncts
-from tensorc.ir.dtypes import I64
 from tensorc.ir.functions import ANY
 from tensorc.ir.integers import Integers
 from tensorc.ir.node import Node, rebuild
 from tensorc.ir.plan import PlannedKernel
 from tensorc.ir.polynomial import (
-    Atom,
-    Bound,
-    Floor,
-    Opaque,
     Polynomial,
     Symbol,
     linear,
     polynomial,
 )
 from tensorc.ir.ranges import Ranges
-from tensorc.ir.tensor import Cast, Expr, Extent, Position, Reduce, free_indices
+from tensorc.ir.tensor import Expr, Reduce, free_indices
 from tensorc.passes.canonicalise import call, integer
+from tensorc.passes.polynomial_expressions import expression
 
 
 def without_searches(item: PlannedKernel, extents: Mapping[str, Polynomial]) -> PlannedKernel:
@@ -113,36 +108,7 @@ def _condition(goal: Polynomial) -> Expr:
     """`goal` >= 0, with nothing subtracted."""
     most = Polynomial(tuple(term for term in goal.terms if term[1] > 0))
     least = Polynomial(tuple(term for term in (-goal).terms if term[1] > 0))
-    return call("le", _expression(least), _expression(most))
-
-
-def _expression(value: Polynomial) -> Expr:
-    """A polynomial as an expression."""
-    terms: list[Expr] = []
-    for monomial, coefficient in value.terms:
-        factors = [_atom(atom) for atom, power in monomial for _ in range(power)]
-        if coefficient != 1 or not factors:
-            factors.insert(0, integer(coefficient))
-        terms.append(factors[0] if len(factors) == 1 else call("mul", *factors))
-    if not terms:
-        return integer(0)
-    return terms[0] if len(terms) == 1 else call("add", *terms)
-
-
-def _atom(atom: Atom) -> Expr:
-    match atom:
-        case Symbol(name, "extent"):
-            return Extent(name)
-        case Symbol(name, "index"):
-            return Position(name)
-        case Floor(numerator, denominator):
-            return call("floordiv", _expression(numerator), _expression(denominator))
-        case Bound(which, args):
-            return call(which, *map(_expression, args))
-        case Opaque(expr):
-            return Cast(I64, cast(Expr, expr))  # sums with it are taken without wrapping
-        case Symbol():
-            raise ValueError(f"{atom} is no value of level 1")
+    return call("le", expression(least), expression(most))
 
 
 def _replaced(expr: Expr, found: Mapping[Node, Expr]) -> Expr:

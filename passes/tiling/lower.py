@@ -22,10 +22,8 @@ condition. Fusion and tiling proper are other passes; this one is their fallback
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
 
-from tensorc.ir.affine import is_whole
 from tensorc.ir.dtypes import DType, settled
 from tensorc.ir.functions import FUNCTIONS, PROD, SUM, accumulator
 from tensorc.ir.node import Node, fact, postorder, rebuild
@@ -61,12 +59,12 @@ from tensorc.machine.instruction import Machine
 from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, variants
 from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of, turned
+from tensorc.passes.tiling.early_reads import conjunction, entered, may_leave, optional
 from tensorc.passes.tiling.neutral import COMBINE, identity
 from tensorc.passes.tiling.tile_scopes import COSTLY
 from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
 
-T = TypeVar("T")
 SQUARE = 64  # elements along both sides of a block that a CPU turns
 SPARE = 1.15  # of the least work, what longer pieces of rows may cost
 
@@ -254,10 +252,12 @@ class _Lowering:
 
     def placed(self, item: Reduce, guards: tuple[Expr, ...]) -> Value:
         """The value of a reduction, computed once at the outermost scope that can."""
-        outer = guards if self.may_leave(item) else ()
-        where = _conjunction((*outer, *_optional(item.where)))
-        free = free_indices(replace_where(item, where))
+        outer = guards if may_leave(item, self.extents) else ()
+        where = conjunction((*outer, *optional(item.where)))
+        free = free_indices(replace(item, where=where))
         level = max((n for n, scope in enumerate(self.scopes) if scope.index in free), default=0)
+        left = [scope.index for scope in self.scopes[level + 1 :] if scope.index is not None]
+        where = conjunction((*optional(where), *entered(item, left, self.extents, self.static)))
         key = (item, where)
         found = [s.values[key] for s in self.scopes[: level + 1] if key in s.values]
         if found:
@@ -268,11 +268,6 @@ class _Lowering:
         self.scopes = self.scopes + above
         return value
 
-    def may_leave(self, item: Reduce) -> bool:
-        """Whether a read inside might leave its tensor where a guard does not hold."""
-        reads = [read for read in postorder([item]) if isinstance(read, Read)]
-        return not all(is_whole(read, self.extents) for read in reads)
-
     def reduction(self, item: Reduce, where: Expr | None, free: frozenset[str]) -> Value:
         """Emit the loops of a reduction in the innermost open scope."""
         outer = [s for s in self.scopes if s.index in free and s.lanes > 1]
@@ -280,7 +275,7 @@ class _Lowering:
         along = [s.index for s in outer if s.index and s.index != self.row]
         lane = None if along or self.in_order(item) else reduction_lanes(item, self.units)
         order = [i for i in item.indices if i != lane] + ([lane] if lane else [])
-        axes = (*rows, *along, *_optional(lane))
+        axes = (*rows, *along, *optional(lane))
         dtype = accumulator(item.reducer, value_type(item.body), item.dtype)
         dtype = settled(value_type(item)) if item.reducer not in (SUM, PROD) else dtype
         tile = self.tile(str(item.reducer), axes, dtype)
@@ -390,21 +385,6 @@ def _widest(body: Expr) -> int:
 def _is_flat(expr: Expr) -> bool:
     """No reduction and no movable rounding inside."""
     return not any(isinstance(item, Reduce | Round) for item in postorder([expr]))
-
-
-def replace_where(item: Reduce, where: Expr | None) -> Reduce:
-    """The reduction under another condition."""
-    return Reduce(item.reducer, item.indices, item.body, where, item.dtype)
-
-
-def _conjunction(conditions: tuple[Expr, ...]) -> Expr | None:
-    if not conditions:
-        return None
-    return conditions[0] if len(conditions) == 1 else Apply(FUNCTIONS["and"], conditions)
-
-
-def _optional(item: T | None) -> tuple[T, ...]:
-    return () if item is None else (item,)
 
 
 def _value(tile: Tile) -> Value:

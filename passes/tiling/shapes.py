@@ -32,13 +32,18 @@ class Shape:
         return {"m": self.m, "n": self.n, "k": self.k}[role]
 
 
-def shapes(machine: Machine) -> tuple[Shape, ...]:
+def shapes(machine: Machine, alone: bool = False, most: int = SUMS) -> tuple[Shape, ...]:
     """The tiles worth a thought, a good one for large extents first. Rows along k are one span of
-    a swizzle; at most half of the registers hold sums."""
-    rows = 64 if machine.name == "sm_90a" else 32
-    first = Shape(128, 128, rows)
+    a swizzle; at most `most` elements of a result are in registers.
+
+    `alone`: nothing but the sums of one product is in registers. A tile of 128 by 128 then asks for
+    as many bytes in a cycle as the memory gives at the rate of wgmma; one of 256 columns asks for
+    three quarters of that."""
+    groups = machine.name == "sm_90a"
+    rows = 64 if groups else 32
+    first = Shape(128, 256 if groups and alone and most >= SUMS else 128, rows)
     others = (Shape(m, n, rows) for m in _SIZES for n in _SIZES)
-    return tuple(dict.fromkeys((first, *(s for s in others if s.m * s.n <= SUMS))))
+    return tuple(dict.fromkeys((first, *(s for s in others if s.m * s.n <= most))))
 
 
 def spread(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from tensorc.ir.needed import needed
 from tensorc.ir.node import Node, postorder
 from tensorc.ir.plan import Plan
 from tensorc.ir.tensor import (
@@ -76,21 +77,7 @@ def _plans(program: Program, wanted: Wanted) -> Iterator[Plan]:
             continue
         output = declared.get(item.tensor.name, Declaration(item.tensor, item.indices))
         own = replace(program, equations=(*computed, item), outputs=(output,))
-        yield fuse(_needed(own), wanted.guided, "none")
-
-
-def _needed(program: Program) -> Program:
-    """The program without equations that its output does not need."""
-    needed = {item.tensor.name for item in program.outputs}
-    kept: list[Equation] = []
-    for item in reversed(program.equations):
-        if item.tensor.name in needed:
-            kept.insert(0, item)
-            reads = (node for node in postorder([item.body]) if isinstance(node, Read))
-            needed |= {read.tensor.name for read in reads}
-    nodes = set(postorder([item.body for item in kept]))
-    checks = tuple(check for check in program.checks if check.read in nodes)
-    return replace(program, equations=tuple(kept), checks=checks)
+        yield fuse(needed(own), wanted.guided, "none")
 
 
 def _inlined(program: Program) -> frozenset[str]:

@@ -21,6 +21,7 @@ from tensorc.ir.tile import Block, Each, Kernel, Layout, Let, Loop, Statement, S
 from tensorc.passes.fusion.inline import Inliner, Unfused
 from tensorc.passes.tiling.epilogue import Epilogue
 from tensorc.passes.tiling.exists import without_searches
+from tensorc.passes.tiling.fold_scale import fold_scale
 from tensorc.passes.tiling.frames import Frames
 from tensorc.passes.tiling.match import Groups, product, unify
 from tensorc.passes.tiling.operands import Names
@@ -179,6 +180,7 @@ class _Chain:
         reads = {node.tensor: None for node in postorder(roots) if isinstance(node, Read)}
         writes = tuple(output.tensor for output in self.item.outputs)
         made = Kernel(writes[0].name, tuple(reads), writes, self.grid, self.scopes.statements)
+        made = fold_scale(made, self.scene.static)
         return _parted(reuse(made), self.rows, self.lanes, _atom(self.scene, "m"))
 
     def _output(self, output: Equation) -> None:

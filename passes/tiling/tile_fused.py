@@ -196,7 +196,7 @@ class _Emission:
         if late is None or late not in output.indices:
             self._store(output, body, subscripts)
             return
-        for part in _free_of(body, late):
+        for part in free_of(body, late):
             self.scopes.flat(part)
         block = min(LONG, max(self.vector, power(self.sizes[late])))
         self.scopes.open(late, block)
@@ -212,7 +212,7 @@ class _Emission:
     def _careful(self, roots: Sequence[Expr]) -> set[Read]:
         """Reads that may leave their tensor where the condition around them fails, so that they
         are not computed ahead of it. A reduction, which has the conditions that it needs, is."""
-        parts = [part for node in postorder(roots) for part in _guarded(node)]
+        parts = [part for node in postorder(roots) for part in guarded_parts(node)]
         guarded = {n for part in parts for n in postorder([part]) if isinstance(n, Read)}
         return {read for read in guarded if not self.judge.inside(read)}
 
@@ -233,7 +233,7 @@ def _nothing(item: Expr) -> bool:
     return False
 
 
-def _guarded(node: Node) -> tuple[Expr, ...]:
+def guarded_parts(node: Node) -> tuple[Expr, ...]:
     """What a node evaluates only where a condition holds."""
     match node:
         case Select(_, yes, no):
@@ -246,8 +246,8 @@ def _guarded(node: Node) -> tuple[Expr, ...]:
             return ()
 
 
-def _free_of(expr: Expr, index: str) -> list[Expr]:
+def free_of(expr: Expr, index: str) -> list[Expr]:
     """The largest parts of an expression that do not depend on an index."""
     if index not in free_indices(expr):
         return [expr]
-    return [part for item in below(expr) for part in _free_of(item, index)]
+    return [part for item in below(expr) for part in free_of(item, index)]

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tensorc.ir.needed import needed
 from tensorc.ir.node import postorder
 from tensorc.ir.plan import Plan
-from tensorc.ir.tensor import Equation, Program, Read
+from tensorc.ir.tensor import Program, Read
 from tensorc.ir.tile import Kernel, TileProgram
 from tensorc.passes.fusion.fuse import fuse
 from tensorc.passes.fusion.inline import Unfused
@@ -93,18 +94,11 @@ def _in_parts(program: Program, fused: _Fused, wanted: Wanted) -> TileProgram | 
 def _without(program: Program, done: set[str]) -> Program | None:
     """The program of the other outputs; None where they need one that is done."""
     outputs = tuple(item for item in program.outputs if item.tensor.name not in done)
-    needed = {item.tensor.name for item in outputs}
-    kept: list[Equation] = []
-    for item in reversed(program.equations):
-        if item.tensor.name in needed:
-            kept.insert(0, item)
-            reads = (node for node in postorder([item.body]) if isinstance(node, Read))
-            needed |= {read.tensor.name for read in reads}
-    if needed & done:
-        return None
-    nodes = set(postorder([item.body for item in kept]))
-    checks = tuple(check for check in program.checks if check.read in nodes)
-    return replace(program, outputs=outputs, equations=tuple(kept), checks=checks)
+    rest = needed(replace(program, outputs=outputs))
+    nodes = postorder([item.body for item in rest.equations])
+    read = {node.tensor.name for node in nodes if isinstance(node, Read)}
+    own = {item.tensor.name for item in rest.equations}
+    return None if (read | own) & done else rest
 
 
 def _joined(program: Program, fused: TileProgram, rest: TileProgram) -> TileProgram:

@@ -8,6 +8,7 @@ are added up before they meet a scalar state, so that long sums lose little.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from tensorc.ir.dtypes import REAL, DType, settled
 from tensorc.ir.functions import FUNCTIONS, MAX, PROD, SUM, accumulator
@@ -33,7 +34,7 @@ from tensorc.passes.canonicalise import call, highest, integer
 from tensorc.passes.fusion.bounds import Range, bounds
 from tensorc.passes.fusion.share import Moved, passes
 from tensorc.passes.tiling.contiguity import Along, Units, stride_class
-from tensorc.passes.tiling.frames import Frames
+from tensorc.passes.tiling.frames import Term
 from tensorc.passes.tiling.neutral import identity
 from tensorc.passes.tiling.side_by_side import SideBySide
 from tensorc.passes.tiling.tile_scopes import Scopes, following, storage, value
@@ -42,14 +43,36 @@ LONG, WIDE = 256, 64  # lanes of a pass whose states are scalars, and of one wit
 _JOIN = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 
 
+class Blocks(Protocol):
+    """What is decided about a pass elsewhere, for GPUs. `lanes`: of every index."""
+
+    @property
+    def lanes(self) -> Mapping[str, int]: ...
+
+    def lies_whole(self, item: Pass) -> bool:
+        """Whether a pass needs no loop."""
+        ...
+
+    def limits(self, item: Pass, block: int) -> Range:
+        """The range of the innermost loop of a pass."""
+        ...
+
+    def mask(self, item: Pass) -> None:
+        """Mask what the states of a pass are made of, where that is done once for all."""
+        ...
+
+    def term(self, state: State, item: Pass, index: str) -> Term:
+        """What a block adds to a state."""
+        ...
+
+
 class Walks:
     """The passes of one kernel. `lanes`: elements of a vector; `sizes`: extents as far as known;
-    `moved`: puts expressions for positions; `frames`: how tiles lie where products are done by
-    instructions for matrices."""
+    `moved`: puts expressions for positions; `frames`: how tiles lie on a GPU."""
 
     def __init__(
         self, scopes: Scopes, sizes: Mapping[str, int], lanes: int, units: Units, moved: Moved,
-        frames: Frames | None = None,
+        frames: Blocks | None = None,
     ) -> None:  # fmt: skip
         self.scopes, self.sizes, self.lanes = scopes, sizes, lanes
         self.units, self.moved, self.frames = units, moved, frames
@@ -87,7 +110,7 @@ class Walks:
         found = bounds(item, block, around, self.scopes.extents)
         return Range(found.lower, found.upper, None, None)
 
-    def _whole(self, item: Pass, frames: Frames) -> None:
+    def _whole(self, item: Pass, frames: Blocks) -> None:
         """A pass over indices that lie whole in tiles: its reductions one by one, no loop."""
         for state in item.states:
             wheres = () if state.where is None else (state.where,)

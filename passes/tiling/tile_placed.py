@@ -17,9 +17,11 @@ from tensorc.machine.product import load_product
 from tensorc.passes.pipelining.place_groups import place_groups, solved
 from tensorc.passes.scheduling.groups import Unpipelined
 from tensorc.passes.scheduling.place_warps import place_warps
+from tensorc.passes.tiling.choose_tile import Wanted
 from tensorc.passes.tiling.contiguity import Units
 from tensorc.passes.tiling.lower import Widths, lower
-from tensorc.passes.tiling.tile_gpu import Tiled, tile_gpu
+from tensorc.passes.tiling.shapes import SUMS
+from tensorc.passes.tiling.tile_gpu import Tiled, tile_for
 
 WITH_ROLES = ("sm_90a",)  # machines whose products are those of warp groups
 
@@ -41,16 +43,21 @@ def placed(
 def tile_placed(
     program: Program, machine: str, widths: Widths, units: Units,
     static: Mapping[str, int], product: str,
-    solve: Callable[[LoopProblem], Schedule] = solved,
+    solve: Callable[[LoopProblem], Schedule] = solved, hints: Mapping[str, int] | None = None,
 ) -> Tiled:  # fmt: skip
     """Tile a canonical program for a GPU; the arguments are those of `tile_gpu`. `product`: whose
-    registers and memory kernels have to fit into; `solve`: see `placed`. A solver that is
-    Unavailable makes kernels plain, too."""
-    made = tile_gpu(program, machine, widths, units, static)
-    try:
-        for kernel in made.program.kernels:
-            placed(kernel, machine, product, solve)
-    except (Infeasible, Unpipelined, Unavailable) as why:
-        plain = lower(program, widths, units, machine, static)
-        return Tiled(plain, {kernel.name: str(why) for kernel in plain.kernels})
-    return made
+    registers and memory kernels have to fit into: where they do not, smaller tiles are tried, and
+    then plain kernels; `solve`: see `placed`. A solver that is Unavailable makes kernels plain,
+    too."""
+    reason = ""
+    for sums in (SUMS, SUMS // 2):
+        made = tile_for(program, Wanted(machine, widths, units, static, hints or {}, sums=sums))
+        try:
+            for kernel in made.program.kernels:
+                placed(kernel, machine, product, solve)
+        except (Infeasible, Unpipelined, Unavailable) as why:
+            reason = reason or str(why)
+            continue
+        return made
+    plain = lower(program, widths, units, machine, static)
+    return Tiled(plain, {kernel.name: reason for kernel in plain.kernels})

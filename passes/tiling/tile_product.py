@@ -92,6 +92,14 @@ def tile_product(item: PlannedKernel, scene: Scene, shape: Shape) -> Tiling:
     return Tiling(lanes, kernel)
 
 
+def one_product(item: PlannedKernel) -> bool:
+    """Whether a kernel's reductions are one sum."""
+    try:
+        return len(_only(item).states) == 1
+    except Unfused:
+        return False
+
+
 def _arranged(
     item: PlannedKernel, scene: Scene, shape: Shape
 ) -> tuple[Pass, list[Match], Groups, dict[str, int]]:

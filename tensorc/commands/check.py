@@ -25,20 +25,24 @@ from tensorc.ir.tensor import Program
 @click.option("--arch", help="Look at what is made for this GPU too: sm_80, sm_89, sm_90a.")
 @pipelines.with_machine
 @pipelines.with_proof
+@click.option("--schedule", metavar="PATH", help="Judge this schedule of a .json or .tile FILE.")
 @with_json
 def command(
     file: str, name: str | None, size: tuple[str, ...], arch: str | None, machine: str | None,
-    prove: bool, as_json: bool,
+    prove: bool, schedule: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Check types, ranges and size conditions of FILE.
 
     With --arch: also the certificate of every schedule, the barriers of level 3 for any number of
     iterations, and, at the extents given with --size, its numbers and the CUDA C++ in the emulator.
-    FILE may then be a level-2 text (.tile) or a loop problem (.json).
+    FILE may then be a level-2 text (.tile) or a loop problem (.json), and --schedule one that is
+    written by hand, as `compile --emit schedule` prints them, to be judged instead of the solver's.
     """
     given = sizes(size)
+    if schedule is not None and not pipelines.is_text(file):
+        raise click.UsageError("--schedule is one of a loop: FILE is a .json or .tile then")
     if pipelines.is_text(file):
-        found = pipelines.find(file, name, arch or "native", machine, given, prove)
+        found = pipelines.find(file, name, arch or "native", machine, given, prove, schedule)
         return _text_checked(file, found, as_json)
     if arch is None and (machine is not None or prove or given):
         raise click.UsageError("--size, --machine and --prove are for what --arch looks at")

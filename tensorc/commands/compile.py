@@ -11,6 +11,7 @@ import click
 from tensorc.commands import pipelines
 from tensorc.commands.options import (
     choose,
+    note_open,
     print_json,
     read_programs,
     sizes,
@@ -79,10 +80,10 @@ def command(
     about: dict[str, object] = {"operator": program.name, "arch": arch, "emit": emit}
     if emit == "tensor":
         return _write(about, show(program).encode(), output, force, as_json)
-    if emit == "header":
-        given = sizes(size)
-        return _ahead(program, arch, given, policy, deterministic, output, force, as_json)
     fixed, expected = sizes(size), sizes(hint, "--hint")
+    note_open(deterministic, fixed, expected)
+    if emit == "header":
+        return _ahead(program, arch, fixed, policy, deterministic, output, force, as_json)
     wanted = cuda_levels.request(
         arch, static(program, fixed), {}, policy, deterministic,
         hints=static(program, expected, "--hint"), cuts=cuts,

@@ -9,6 +9,7 @@ import click
 from tensorc.commands import pipelines
 from tensorc.commands.options import (
     choose,
+    note_open,
     print_json,
     read_programs,
     sizes,
@@ -23,7 +24,7 @@ from tensorc.explain import Report
 from tensorc.ir.tensor import Program
 from tensorc.schedules import PRODUCT_OF
 
-CODE = re.compile(r"(TC-)?[ERW]\d+", re.IGNORECASE)
+CODE = re.compile(r"(TC-)?[ENRW]\d+", re.IGNORECASE)
 
 
 @click.command("explain")
@@ -59,6 +60,7 @@ def command(
     if pipelines.is_text(file):
         found = pipelines.find(file, name, arch, machine, given, prove)
         return _print(file, [Report(found.name, (pipelines.section(found),))], as_json)
+    note_open(deterministic, given)
     programs = read_programs(file)
     chosen = programs if name is None else [choose(programs, name, file)]
     reports = [_report(item, given, arch, policy, deterministic, cuts) for item in chosen]

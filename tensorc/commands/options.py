@@ -75,6 +75,17 @@ def static(program: Program, given: dict[str, int], option: str = "--size") -> d
     return given
 
 
+def note_open(deterministic: bool, *given: Mapping[str, int]) -> None:
+    """Say on standard error that --size and --hint have no say in a deterministic kernel."""
+    names = sorted({name for one in given for name in one})
+    if deterministic and names:
+        click.echo(
+            "note: a --deterministic kernel serves all sizes and is the same for all; what was "
+            f"given for {', '.join(names)} is not used",
+            err=True,
+        )
+
+
 def print_json(schema: str, fields: Mapping[str, object]) -> None:
     """One JSON object with its schema's name, on stdout."""
     json.dump({"schema": f"tensorc-{schema}-1", **fields}, sys.stdout, indent=2, default=str)

@@ -44,11 +44,13 @@ def is_text(path: str) -> bool:
 
 
 def find(
-    file: str, name: str | None, arch: str, machine: str | None, given: dict[str, int], prove: bool
-) -> Found:
-    """The pipelines of `file`; of an operator on `arch`, of texts on what they are written for."""
+    file: str, name: str | None, arch: str, machine: str | None, given: dict[str, int], prove: bool,
+    by_hand: str | None = None,
+) -> Found:  # fmt: skip
+    """The pipelines of `file`; of an operator on `arch`, of texts on what they are written for.
+    `by_hand`: the path of a text's schedule."""
     if is_text(file):
-        return _of_text(file, name, arch, machine, given, prove)
+        return _of_text(file, name, arch, machine, given, prove, by_hand)
     return of_program(choose(read_programs(file), name, file), arch, machine, given, prove)
 
 
@@ -67,8 +69,9 @@ def of_program(
 
 
 def _of_text(
-    file: str, name: str | None, arch: str, machine: str | None, given: dict[str, int], prove: bool
-) -> Found:
+    file: str, name: str | None, arch: str, machine: str | None, given: dict[str, int], prove: bool,
+    by_hand: str | None,
+) -> Found:  # fmt: skip
     from tensorc.schedules import pipeline_of, product_for, read_text
     from tensorc.solving import pipelines_of
 
@@ -79,10 +82,10 @@ def _of_text(
         assert text is not None
         if machine is not None:
             raise click.UsageError(f"{file} has its machine's numbers; leave out --machine")
-        return Found(text.name, (pipeline_of(text, prove),))
+        return Found(text.name, (pipeline_of(text, prove, by_hand),))
     if arch not in ("native", text.machine):
         raise click.UsageError(f"{file} is for {text.machine}; leave out --arch or give that")
-    made = pipelines_of(text, product_for(text.machine, machine), prove)
+    made = pipelines_of(text, product_for(text.machine, machine), prove, by_hand)
     return Found(text.name, made, None, text)
 
 

@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.ir import interpret_tensor, propagate, reductions
+from tensorc.ir.constants import fixed
 from tensorc.ir.dtypes import F32, F64, DType
 from tensorc.ir.evaluate import Evaluator
+from tensorc.ir.needed import needed
 from tensorc.ir.operands import narrows, taken
 from tensorc.ir.propagate import Bounded
 from tensorc.ir.propagate_reductions import contracted, reduced
@@ -50,7 +52,7 @@ def bound_tensor(
     Errors are float64, of the outputs' shapes; infinite where rounding may change a decision or
     overflow. For integers and bools an error is 0, or not, which means that they may differ.
     """
-    machine = Bounder({}, extents)
+    program, machine = needed(program), Bounder({}, extents)
     interpret_tensor.load(machine, program, arrays)
     errors: dict[str, Array] = {}
     done = interpret_tensor.last_reads(program)
@@ -116,7 +118,9 @@ class Bounder(Evaluator):
                 return propagate.applied(function.name, items, found.value, own)
             case Select():
                 return propagate.chosen(items[0], items[1], items[2])
-            case Cast(dtype, _):
+            case Cast(dtype, arg):
+                if fixed(arg):
+                    return np.zeros(())  # its bits are those of the exact value, rounded
                 return items[0].error if found.value is args[0].value else _cast(items[0], dtype)
             case Round(dtype, _):
                 inexact = dtype.floating or dtype.complex

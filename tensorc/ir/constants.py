@@ -45,6 +45,12 @@ def closed(expr: Expr) -> bool:
     return not any(isinstance(item, data) for item in postorder((expr,)))
 
 
+@fact
+def fixed(expr: Expr) -> bool:
+    """Whether a cast rounds exactly this number: closed, of weak type or complex weak type."""
+    return closed(expr) and value_type(expr).weak
+
+
 def fold(expr: Expr, extents: Mapping[str, int]) -> Fraction | str | None:
     """The exact value of a closed expression of weak or bool type, or of a cast of one, or None.
 

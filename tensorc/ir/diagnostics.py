@@ -12,10 +12,13 @@ from tensorc.ir.entry import Entry, Message
 from tensorc.ir.faults_cache import CACHE_FAULTS
 from tensorc.ir.faults_call import CALL_FAULTS
 from tensorc.ir.faults_program import PROGRAM_FAULTS
+from tensorc.ir.faults_schedule import SCHEDULE_FAULTS
 from tensorc.ir.faults_text import TEXT_FAULTS
 from tensorc.ir.source import Diagnostic, Place
 
-CATALOGUE: Mapping[str, Entry] = TEXT_FAULTS | PROGRAM_FAULTS | CALL_FAULTS | CACHE_FAULTS
+CATALOGUE: Mapping[str, Entry] = (
+    TEXT_FAULTS | PROGRAM_FAULTS | CALL_FAULTS | CACHE_FAULTS | SCHEDULE_FAULTS
+)
 
 
 def fault(

@@ -114,7 +114,7 @@ class Evaluator:
     def met(self, found: Found, expr: Expr, dtype: DType) -> Found:
         """What was found for `expr`; a constant with the precision of its type, without error."""
         known = self._constant(expr) is not None or (
-            constants.closed(expr) and value_type(expr).weak  # with an imaginary part
+            constants.fixed(expr)  # with an imaginary part
         )
         if self.rounded or not known or not (dtype.floating or dtype.complex):
             return found
@@ -202,7 +202,7 @@ class Evaluator:
                 return self._reduce(expr, scope)
             case Literal(value, _):  # an imaginary one: the others are constants
                 part = rational(Pi(Fraction(1)) if value == "pi" else value)
-                return Found(np.asarray(1j * nearest(part, F64), self.held(own)))
+                return Found(np.asarray(complex(0, nearest(part, F64)), self.held(own)))
             case Extent(index):
                 raise KeyError(f"no extent for {index}")
             case Value() | Seen():
@@ -243,7 +243,7 @@ class Evaluator:
         return Found(result, applied_fault(expr, args))
 
     def _cast(self, value: Array, arg: Expr, dtype: DType) -> Array:
-        if resolved(value_type(arg), value_of(dtype)) is dtype:
+        if resolved(value_type(arg), value_of(dtype)) is dtype and not constants.fixed(arg):
             return value  # already of that type: nothing to round
         return self.widened(round_to(value, dtype), dtype)
 

@@ -1,4 +1,4 @@
-"""Faults E201 to E207, E214, E215, E218 to E224 and W201, W202: what a program means."""
+"""Faults E201 to E207, E214, E215, E218 to E224 and W201 to W203: what a program means."""
 
 from __future__ import annotations
 
@@ -261,5 +261,10 @@ PROGRAM_FAULTS: dict[str, Entry] = {
         "integer store that may wrap",
         "Integers wrap at the declared width. The value is not known to fit.",
         Message("{name} is {dtype}, and its value may not fit", do="write {dtype}(...) to say so"),
+    ),
+    "W203": Entry(
+        "equation that no output needs",
+        "What the equation defines goes into no output, so it is not computed.",
+        Message("no output needs {name}; it is not computed", do="remove it, or use it"),
     ),
 }

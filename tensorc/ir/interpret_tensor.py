@@ -22,6 +22,7 @@ from tensorc.errors import ArgumentError, OutOfRange
 from tensorc.ir.dtypes import DType, value_of
 from tensorc.ir.evaluate import Evaluator
 from tensorc.ir.functions import SOFTMAX
+from tensorc.ir.needed import needed
 from tensorc.ir.node import postorder
 from tensorc.ir.operands import contraction
 from tensorc.ir.rounding import Array, numpy_dtype, round_to
@@ -64,7 +65,7 @@ def interpret(
     ArgumentError: another subscript does (E216), or an array does not fit its parameter (E211).
     """
     machine = Evaluator({}, extents, rounded, extended)
-    known = run(machine, program, arrays)
+    known = run(machine, needed(program), arrays)
     return {output.tensor.name: known[output.tensor.name] for output in program.outputs}
 
 

@@ -48,8 +48,21 @@ def compact() -> None:
     """
     table: Any = _TABLE  # `data`, the dict below it, is in no type stub
     with _LOCK:
-        if sys.getsizeof(table.data) > _ROOM + 256 * len(table.data):
+        wide = sys.getsizeof(table.data) > _ROOM + 256 * len(table.data)
+        if wide:
             table.data = dict(table.data)
+    if wide:
+        _trim()
+
+
+def _trim() -> None:
+    """Give the C library's free pages back to the system: glibc keeps those below any that is used
+    (of 10**6 nodes that are gone, 8 to 40 MiB). Where there is no malloc_trim, nothing is done."""
+    import ctypes
+
+    trim = getattr(ctypes.pythonapi, "malloc_trim", None)
+    if trim is not None:
+        trim(ctypes.c_size_t(0))
 
 
 class Node(metaclass=Interned):

@@ -5,8 +5,16 @@ A complex array in memory is its parts side by side, so a part is a view with tw
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
 from tensorc.ir.dtypes import COMPLEX64, F32, F64, DType
 from tensorc.ir.tensor import Program, Tensor
+
+Array = npt.NDArray[Any]
+Names = Mapping[str, tuple[str, str]]
 
 
 def part_type(dtype: DType) -> DType:
@@ -31,6 +39,18 @@ def part_names(program: Program) -> dict[str, tuple[str, str]]:
             re, im = (_fresh(f"{tensor.name}_{part}", used) for part in ("re", "im"))
             names[tensor.name] = re, im
     return names
+
+
+def split(arrays: Mapping[str, Array], names: Names) -> dict[str, Array]:
+    """The arrays with views of both parts in the place of each complex one that has `names`."""
+    found: dict[str, Array] = {}
+    for name, array in arrays.items():
+        if name in names:
+            whole: Any = array  # NumPy's types do not know that views of parts are arrays
+            found |= dict(zip(names[name], (whole.real, whole.imag), strict=True))
+        else:
+            found[name] = array
+    return found
 
 
 def _fresh(name: str, used: set[str]) -> str:

@@ -223,8 +223,8 @@ def layout(item: Layout, axes: tuple[str, ...]) -> str:
             return f"{atom}({_groups(rows, columns)})"
         case Operand(atom, which, rows, columns):
             return f"{atom}.{which}({_groups(rows, columns)})"
-        case Blocked(threads, vector):
-            return f"blocked {threads} x {vector}"
+        case Blocked(threads, vector, axis):
+            return f"blocked({axis}, {threads} x {vector})"
         case Linear(order, swizzle):
             name = f"linear({' '.join(order)})" if order != axes else "" if swizzle else "linear"
             return f"{name} swizzle {swizzle}".lstrip() if swizzle else name

@@ -37,7 +37,7 @@ _ONTO: dict[str, Reducer] = {
     "add": SUM, "mul": PROD, "max": MAX, "min": MIN, "or": ANY, "and": ALL,
 }  # fmt: skip
 _FRAME = re.compile(r"([\w.]+?)(?:\.([AB]))?\(([\w' ]*); ?([\w' ]*)\)")
-_BLOCKED = re.compile(r"blocked (\d{1,9}) x (\d{1,9})")
+_BLOCKED = re.compile(r"blocked\(([\w']+), (\d{1,9}) x (\d{1,9})\)")
 _PANEL = re.compile(r"panel ([\w']+) (\d{1,9})")
 _LINEAR = re.compile(r"(?:linear)?(?:\(([\w' ]+)\))?(?: ?swizzle (\d{1,9}))?")
 _USE = re.compile(
@@ -212,7 +212,7 @@ class Statements:
             rows, columns = (tuple(group.split()) for group in groups)
             return Operand(atom, which, rows, columns) if which else Frame(atom, rows, columns)
         if found := _BLOCKED.fullmatch(text):
-            return Blocked(int(found[1]), int(found[2]))
+            return Blocked(int(found[2]), int(found[3]), found[1])
         if found := _PANEL.fullmatch(text):
             return Panel(found[1], int(found[2]))
         if found := _LINEAR.fullmatch(text):

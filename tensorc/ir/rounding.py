@@ -199,4 +199,6 @@ def _to_complex(array: Array, dtype: DType) -> Array:
     part = F32 if dtype.bits == 64 else F64
     parts = (np.real(array), np.imag(array)) if array.dtype.kind == "c" else (array, 0)
     real, imaginary = (round_to(values, part) for values in parts)
-    return np.asarray(real + imaginary * numpy_dtype(dtype).type(1j))
+    whole = np.empty(np.shape(real), numpy_dtype(dtype))
+    whole.real, whole.imag = real, imaginary  # not by a sum: inf * 1j has a part that is NaN
+    return whole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensorc.ir import weak
 from tensorc.ir.diagnostics import fault
-from tensorc.ir.dtypes import BOOL, INTEGER, REAL, DType, Kind, integer_range, settled
+from tensorc.ir.dtypes import BOOL, IMAGINARY, INTEGER, REAL, DType, Kind, integer_range, settled
 from tensorc.ir.functions import PROD, SUM, Reducer
 from tensorc.ir.source import Diagnostic, Place
 from tensorc.ir.tensor import Bitcast, Cast, Expr, Literal, Read, value_type
@@ -61,9 +61,9 @@ def literal_fault(expr: Expr, dtype: DType, span: Place) -> Diagnostic | None:
 
 
 def _overflow(expr: Expr, dtype: DType, span: Place) -> Diagnostic | None:
-    if not isinstance(expr, Literal) or expr.dtype not in (REAL, INTEGER):
+    if not isinstance(expr, Literal) or expr.dtype not in (REAL, INTEGER, IMAGINARY):
         return None
     if isinstance(expr.value, str) or abs(expr.value) < weak.overflow(dtype):
         return None
-    text = weak.number(expr.value)
+    text = weak.number(expr.value) + "j" * (expr.dtype is IMAGINARY)
     return fault("E107", span, literal=text, dtype=weak.part(dtype), value="inf")

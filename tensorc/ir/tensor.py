@@ -329,7 +329,7 @@ class Program:
     a free extent maps to its own symbol |i|. Equations are in order, each name defined once.
 
     `divisors`: what sizes are divided by, which must be at least 1 (E206), with the size's name.
-    `warnings`: what the checker noticed that is no fault (W201, W202).
+    `warnings`: what the checker noticed that is no fault (W201 to W203).
     """
 
     name: str

@@ -57,10 +57,13 @@ class Operand(Node):
 
 @node
 class Blocked(Node):
-    """Elements dealt to `threads`, `vector` adjacent ones of the last axis to each."""
+    """A register tile dealt along `axis` to `threads`, `vector` adjacent elements to each in turn;
+    every lane of its other axes has threads of its own. Restricted to the axes that the tile has:
+    one without `axis` is held by every thread of its lanes."""
 
     threads: int
     vector: int
+    axis: str
 
 
 @node

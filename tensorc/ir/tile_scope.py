@@ -135,7 +135,12 @@ def _layout_faults(tile: Tile) -> Iterator[str]:
             missing = set(tile.axes) ^ set(order)
         case Panel(axis, _):
             missing = {axis} - set(tile.axes)
-        case Blocked() | Strided():
+        case Blocked(threads, vector, axis):
+            missing = set[str]()
+            lanes = dict(zip(tile.axes, tile.sizes, strict=True)).get(axis, 0)
+            if threads < 1 or vector < 1 or lanes % (threads * vector):
+                yield f"T24: {lanes} lanes of {axis} are not dealt to {threads} x {vector}"
+        case Strided():
             missing = set[str]()
     if missing:
         yield f"T24: the layout of {tile.name} does not fit its axes ({', '.join(sorted(missing))})"

@@ -100,25 +100,37 @@ class _Run:
         return held, [(f.unit, f.text) for f in self.flights], values
 
 
+Fault = tuple[str, str, str]  # invariant, statement, sentence
+
+
 def verify_role(kernel: Kernel, role: Role) -> list[str]:
     """The faults of `role`, each once, with the smallest trip count that shows it."""
-    rings = {ring.name: ring for ring in kernel.rings}
-    places = _places(role)
     found = dict[tuple[str, str], str]()
-    last = horizon(kernel)
-    for trips in range(last + 1):
-        run = _Run(rings, places, role, trips)
-        for rule, text, sentence in _tile(run):
-            found.setdefault((rule, text), f"{rule}: {sentence}")
-    return [*found.values(), *_settles(_Run(rings, places, role, last))]
+    for rule, text, sentence in _runs(kernel, role):
+        found.setdefault((rule, text), f"{rule}: {sentence}")
+    return [*found.values(), *_settles(_last(kernel, role))]
+
+
+def faultless(kernel: Kernel, role: Role) -> bool:
+    """Whether `verify_role` has nothing to say; known as soon as there is a fault."""
+    return not any(_runs(kernel, role)) and not any(_settles(_last(kernel, role)))
+
+
+def _runs(kernel: Kernel, role: Role) -> Iterator[Fault]:
+    """What is found in the runs for all trip counts that differ."""
+    rings, places = {ring.name: ring for ring in kernel.rings}, _places(role)
+    for trips in range(horizon(kernel) + 1):
+        yield from _tile(_Run(rings, places, role, trips))
+
+
+def _last(kernel: Kernel, role: Role) -> _Run:
+    rings = {ring.name: ring for ring in kernel.rings}
+    return _Run(rings, _places(role), role, horizon(kernel))
 
 
 def _places(role: Role) -> dict[str, str]:
     performs = (item for item in statements(role) if isinstance(item, Perform))
     return {result.name: result.into for item in performs for result in item.results}
-
-
-Fault = tuple[str, str, str]  # invariant, statement, sentence
 
 
 def _tile(run: _Run) -> Iterator[Fault]:

@@ -1,4 +1,5 @@
-"""What is no fault but worth a line: unused parameters (W201), narrow integer stores (W202)."""
+"""What is no fault but worth a line: unused parameters (W201), narrow integer stores (W202), and
+equations that no output needs (W203)."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from tensorc.ir import syntax as s
 from tensorc.ir.diagnostics import fault
 from tensorc.ir.dtypes import BOOL, integer_range
 from tensorc.ir.intervals import usual_interval
+from tensorc.ir.needed import needed
 from tensorc.ir.node import postorder
 from tensorc.ir.source import Diagnostic
 from tensorc.ir.tensor import Expr, Program, Read, Round
@@ -18,6 +20,7 @@ def warnings(operator: Operator, program: Program) -> Iterator[Diagnostic]:
     """The warnings of a program without faults, in order."""
     yield from _unused(operator, program)
     yield from _narrowing(operator, program)
+    yield from _idle(operator, program)
 
 
 def _unused(operator: Operator, program: Program) -> Iterator[Diagnostic]:
@@ -31,6 +34,14 @@ def _unused(operator: Operator, program: Program) -> Iterator[Diagnostic]:
         only = {dim.name for dim in item.dimensions} - elsewhere
         if item.name not in read and item.name not in mentioned and not only & mentioned:
             yield fault("W201", item.span, name=item.name)
+
+
+def _idle(operator: Operator, program: Program) -> Iterator[Diagnostic]:
+    """Equations whose values go into no output: they are not computed."""
+    kept = {item.tensor.name for item in needed(program).equations}
+    for statement in operator.statements:
+        if statement.name not in kept:
+            yield fault("W203", statement.name_span, name=statement.name)
 
 
 def _mentioned(operator: Operator) -> Iterator[str]:

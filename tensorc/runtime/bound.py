@@ -11,19 +11,21 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tensorc.ir.launch import Entry, Slot
+from tensorc.ir.launch import Entry
 from tensorc.runtime.cpu import CpuKernel, argument
-from tensorc.runtime.forms import address
+from tensorc.runtime.forms import address, addressof, buffer, is_plain
 from tensorc.runtime.pieces import Piece, cut
 from tensorc.runtime.threads import share
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
+Place = tuple[int, int]  # an operand or result by its number, and bytes from its start
 
 
 @dataclass(frozen=True)
@@ -37,17 +39,15 @@ class Result:
 
 @dataclass(frozen=True)
 class _Step:
-    """One kernel: its function, the threads that share its pieces, the slots as they are in every
-    call, and which of them are the pointer into which array (by place among operands, then
-    results, and bytes from its start) or the error word."""
+    """One kernel: its function, the threads that share its pieces (one alone runs all blocks), and
+    its slots: `pick` takes them from the words of a call, `pack` makes them bytes."""
 
     function: Callable[[object, int, int], None]
     threads: int
+    blocks: int
     pieces: tuple[Piece, ...]
-    template: list[int]
     pack: Callable[..., bytes]
-    pointers: tuple[tuple[int, int, int], ...]
-    error: int | None
+    pick: Callable[[Sequence[int]], tuple[int, ...]]
 
 
 class Bound:
@@ -65,50 +65,51 @@ class Bound:
         self._kernel, self._tables = kernel, dict(tables)
         self._results = (*outputs, *workspaces)
         self._outputs, self._failed = len(outputs), failed
-        self._fresh = [(item.shape, item.dtype) for item in self._results]
         every = {**operands, **tables}
         every.update((item.name, np.empty(item.shape, item.dtype)) for item in self._results)
+        self._fresh = [(r.shape, r.dtype, is_plain(every[r.name])) for r in self._results]
         order = [*operands, *(item.name for item in self._results)]
-        places = {name: (n, 0) for n, name in enumerate(order)}
+        places: dict[str, Place] = {name: (n, 0) for n, name in enumerate(order)}
         for name, (re, im) in parts.items():
             if name in places:
                 whole: Any = every[name]
                 every[re], every[im] = whole.real, whole.imag
                 place = places[name][0]
                 places[re], places[im] = (place, 0), (place, every[re].itemsize)
+        named = {name: place for name, place in places.items() if every[name].size}
+        slots, within, constants = _words(kernel.entries, len(order), named, every, extents)
+        self._within, self._constants = within, constants
+        total = len(order) + 1 + len(self._within) + len(self._constants)
         self._steps: list[_Step] = []
-        for entry, function in zip(kernel.entries, kernel.functions, strict=True):
-            work = _work(entry, weights or {}, every)
-            helped, pieces = cut(entry, extents, work, threads)
-            step = _step(function, entry.slots, helped, pieces, every, extents, places)
-            self._steps.append(step)
+        for entry, function, own in zip(kernel.entries, kernel.functions, slots, strict=True):
+            helped, pieces = cut(entry, extents, _work(entry, weights or {}, every), threads)
+            pack, pick = struct.Struct(f"={len(own)}Q").pack, _picker(own, total)
+            self._steps.append(_Step(function, helped, pieces[-1].end, pieces, pack, pick))
 
     def __call__(self, operands: Sequence[Any], into: Sequence[Array] = ()) -> list[Array]:
-        """The outputs. `into`: dense arrays of the outputs' types and shapes, written instead of
-        fresh ones. Raises what `failed` raises."""
-        starts = [address(array) for array in operands]
-        ends = [address(array) for array in into] if into else []
-        return self.at(starts, ends, operands, into)
+        """The outputs. `operands` are NumPy arrays. `into`: dense arrays of the outputs' types and
+        shapes, written instead of fresh ones. Raises what `failed` raises."""
+        return self.at(list(map(address, operands)), list(map(address, into)), operands, into)
 
     def at(
         self, starts: list[int], ends: list[int], operands: Sequence[Any], into: Sequence[Array]
     ) -> list[Array]:
         """The same where the addresses of operands and of the outputs given are known."""
-        wanted = self._fresh[len(into) :] if into else self._fresh
-        fresh = [np.empty(shape, dtype) for shape, dtype in wanted]
-        addresses = starts + ends + [address(array) for array in fresh]
-        arrays = operands, into, fresh
-        failed = ctypes.c_int64(0)
+        fresh: list[Array] = []
+        words, failed = starts + ends, ctypes.c_int64(0)
+        for shape, dtype, plain in self._fresh[len(into) :] if into else self._fresh:
+            array: Any = np.empty(shape, dtype)
+            fresh.append(array)
+            words.append(addressof(buffer(array)) if plain else address(array))
+        words.append(addressof(failed))
+        if self._within:
+            words += [words[place] + offset for place, offset in self._within]
+        words += self._constants
         for step in self._steps:
-            slots = step.template.copy()
-            for slot, place, offset in step.pointers:
-                slots[slot] = addresses[place] + offset
-            if step.error is not None:
-                slots[step.error] = ctypes.addressof(failed)
             if step.threads > 1:
-                _shared(step, slots, (arrays, failed))
+                _shared(step, step.pick(words), (operands, into, fresh, failed))
             else:
-                step.function(step.pack(*slots), 0, step.pieces[0].end)
+                step.function(step.pack(*step.pick(words)), 0, step.blocks)
         if failed.value:
             self._failed(failed.value, operands)
         if into:
@@ -139,18 +140,35 @@ def _work(
     return weights[entry.symbol], sum(arrays[name].nbytes for name in names)
 
 
-def _step(
-    function: Callable[[object, int, int], None], slots: Sequence[Slot], threads: int,
-    pieces: tuple[Piece, ...], arrays: Mapping[str, Array], extents: Mapping[str, int],
-    places: Mapping[str, tuple[int, int]],
-) -> _Step:  # fmt: skip
-    nowhere = np.zeros(1, np.int64)
-    values = [argument(slot, arrays, extents, nowhere) % (1 << 64) for slot in slots]
-    pointers = tuple(
-        (number, *places[slot.name])
-        for number, slot in enumerate(slots)
-        if slot.kind == "pointer" and slot.name in places and arrays[slot.name].size
-    )
-    error = next((n for n, slot in enumerate(slots) if slot.kind == "error"), None)
-    pack = struct.Struct(f"={len(slots)}Q").pack
-    return _Step(function, threads, pieces, values, pack, pointers, error)
+def _words(
+    entries: Sequence[Entry], arrays: int, places: Mapping[str, Place],
+    every: Mapping[str, Array], extents: Mapping[str, int],
+) -> tuple[list[list[int]], list[Place], list[int]]:  # fmt: skip
+    """The words of a call: addresses of its arrays and of the error word, addresses within arrays,
+    then constants. (For each kernel, which word is in which slot; what is within arrays; the
+    constants.) `places`: of what has elements, by the name of a slot."""
+    within = sorted({place for place in places.values() if place[1]})
+    words = {(n, 0): n for n in range(arrays)}
+    words |= {place: n for n, place in enumerate(within, arrays + 1)}
+    constants: list[int] = []
+    found: list[list[int]] = []
+    for entry in entries:
+        found.append([])
+        for slot in entry.slots:
+            if slot.kind == "error":
+                found[-1].append(arrays)
+            elif slot.kind == "pointer" and slot.name in places:
+                found[-1].append(words[places[slot.name]])
+            else:
+                found[-1].append(arrays + 1 + len(within) + len(constants))
+                constants.append(argument(slot, every, extents) % (1 << 64))
+    return found, within, constants
+
+
+def _picker(places: Sequence[int], count: int) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """What takes these places of a sequence of `count`, in this order."""
+    if list(places) == list(range(count)):
+        return tuple
+    if len(places) < 2:  # of one place, `itemgetter` gives no tuple
+        return lambda words: tuple(words[place] for place in places)
+    return itemgetter(*places)

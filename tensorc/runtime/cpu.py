@@ -63,12 +63,9 @@ def _count() -> int:
     return _STATE["count"]
 
 
-def argument(
-    slot: Slot, arrays: Mapping[str, Array], extents: Mapping[str, int], error: Array
-) -> int:
-    """The 64 bits of one slot; a stride is in elements, modulo 2**64. All blocks of loops run."""
-    if slot.kind == "error":
-        return error.ctypes.data
+def argument(slot: Slot, arrays: Mapping[str, Array], extents: Mapping[str, int]) -> int:
+    """The 64 bits of one slot, other than the error word's; a stride is in elements, modulo 2**64.
+    All blocks of loops run."""
     if slot.kind == "begin":
         return 0
     if slot.kind in ("extent", "end"):  # an index has at most as many blocks as positions

@@ -10,10 +10,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
+Reader = Callable[[Any], int]
 SCALARS = (bool, int, float, complex)
 
 
@@ -23,11 +24,17 @@ class Form:
     Either may raise where an array is not to be had; such a call goes the long way."""
 
     key: Callable[[Any], tuple[object, ...]]
-    address: Callable[[Any], int]
+    address: Reader
 
 
 _FORMS: dict[type, Form] = {}
-_addressof, _buffer = ctypes.addressof, ctypes.c_char.from_buffer
+addressof, buffer = ctypes.addressof, ctypes.c_char.from_buffer
+# A prototype of our own: those of `ctypes.pythonapi` are shared with everybody in the process.
+_content = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+_word = ctypes.c_void_p.from_address
+_DATA = 24 + 2 * ctypes.sizeof(ctypes.c_void_p)  # of `data` in NumPy's PyArrayInterface
 
 
 def learn(value: object) -> None:
@@ -35,62 +42,96 @@ def learn(value: object) -> None:
     kind = type(value)
     if kind in _FORMS:
         return
+    plain: Any = kind
     match kind.__module__.partition(".")[0], kind.__name__:
         case "torch", "Tensor":
-            _FORMS[kind] = Form(_torch_key, _torch_address)
+            _FORMS[kind] = Form(_torch_key, plain.data_ptr)
         case "jaxlib", "ArrayImpl":
             _FORMS[kind] = Form(_jax_key, _jax_address)
         case _:
             pass
 
 
-def key(operands: Sequence[object]) -> tuple[object, ...] | None:
+def key(operands: Sequence[Any]) -> tuple[object, ...] | None:
     """What a bound call depends on, or None where an operand is of no known form. Scalars are told
     apart by their types alone."""
     parts: list[object] = []
     for array in operands:
-        kind = type(array)
+        kind = type(array)  # pyright: ignore[reportUnknownVariableType]
         if kind is np.ndarray:
-            plain = cast("np.ndarray[Any, Any]", array)
-            if not plain.flags.aligned:
+            if not array.flags.aligned:
                 return None
-            parts += (plain.shape, plain.strides, plain.dtype)
-        elif (form := _FORMS.get(kind)) is not None:
+            parts += (array.shape, array.strides, array.dtype)
+        elif kind in _FORMS:
             try:
-                parts += form.key(array)
+                parts += _FORMS[kind].key(array)
             except (RuntimeError, ValueError, AttributeError):
                 return None
         elif kind in SCALARS or isinstance(array, np.generic):
-            parts.append(kind)
+            parts.append(kind)  # pyright: ignore[reportUnknownArgumentType]
         else:
             return None
     return tuple(parts)
 
 
-def address(array: Any) -> int:
-    """Where an array's elements start. The buffer protocol is quicker than `ctypes.data`, but
-    serves dense, writable arrays only."""
+def reader(array: Any) -> Reader:
+    """What tells where the elements of arrays like this one start: right for all of its type, and
+    quickest for those that are dense and writable as this one is, or is not."""
     form = _FORMS.get(type(array))  # pyright: ignore[reportUnknownArgumentType]
     if form is not None:
-        return form.address(array)
+        return form.address
+    return _by_interface if isinstance(array, np.ndarray) and not is_plain(array) else address
+
+
+def starting(operands: Sequence[Any]) -> Callable[[Sequence[Any]], list[int]]:
+    """What tells where the elements of all start, for operands of the same types; see `reader`."""
+    readers = [reader(array) for array in operands]
+    first = readers[0] if readers else address
+
+    def each(found: Sequence[Any]) -> list[int]:
+        return [read(array) for read, array in zip(readers, found, strict=True)]
+
+    def dense(found: Sequence[Any]) -> list[int]:
+        try:
+            return [addressof(buffer(array)) for array in found]
+        except (TypeError, ValueError, BufferError):
+            return each(found)
+
+    if any(read is not first for read in readers):
+        return each
+    return dense if first is address else lambda found: list(map(first, found))
+
+
+def is_plain(array: Any) -> bool:
+    """Whether a NumPy array's memory is to be had by the buffer protocol: dense, writable, not
+    empty, of a type of NumPy's own."""
+    flags = array.flags
+    return bool(
+        flags.c_contiguous and flags.writeable and array.size and array.dtype.isbuiltin == 1
+    )
+
+
+def address(array: Any) -> int:
+    """Where the elements of a NumPy array start: by the buffer protocol, which serves dense,
+    writable arrays, else by the array interface."""
     try:
-        return _addressof(_buffer(array))
+        return addressof(buffer(array))
     except (TypeError, ValueError, BufferError):
-        return array.ctypes.data
+        return _by_interface(array)
+
+
+def _by_interface(array: Any) -> int:
+    """The same by the array interface's structure, which every NumPy array has."""
+    return _word((_content(array.__array_struct__, None) or 0) + _DATA).value or 0
 
 
 def _torch_key(x: Any) -> tuple[object, ...]:
-    return (
-        "torch", x.shape, x.stride(), x.dtype, x.device, x.requires_grad, x.is_conj(), x.is_neg()
-    )  # fmt: skip
-
-
-def _torch_address(x: Any) -> int:
-    return x.data_ptr()
+    strides = x.is_contiguous() or x.stride()
+    return x.shape, strides, x.dtype, x.is_cpu, x.requires_grad, x.is_conj(), x.is_neg()
 
 
 def _jax_key(x: Any) -> tuple[object, ...]:
-    return "jax", x.shape, x.dtype, x.device
+    return x.shape, x.dtype, x.format, x.is_deleted()  # the format: layout, device, memory
 
 
 def _jax_address(x: Any) -> int:

@@ -81,25 +81,23 @@ def _same(array: Array) -> object:
     return array
 
 
-_TORCH_NAMES = {
-    "bfloat16": "bfloat16", "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2",
-}  # fmt: skip
-
-
 def _to_torch(array: Array) -> object:
     """A tensor over the array's memory; the types that NumPy lacks pass as integers."""
     torch: Any = sys.modules["torch"]
-    narrow = _TORCH_NAMES.get(array.dtype.name)
-    if narrow is None:
+    if array.dtype.isbuiltin == 1:
         return torch.from_numpy(array)
     plain = array.view(np.int8 if array.itemsize == 1 else np.int16)
-    return torch.from_numpy(plain).view(getattr(torch, narrow))
+    return torch.from_numpy(plain).view(getattr(torch, array.dtype.name))
+
+
+_SMALL = 1 << 16  # bytes that JAX copies sooner than it reads a capsule
 
 
 def _to_jax(array: Array) -> object:
     """A JAX array with the type that the operator declares, also where JAX's x64 mode is off."""
     jax: Any = sys.modules["jax"]
-    if array.dtype.kind == "V" or array.dtype.name in _TORCH_NAMES:
+    wide = array.dtype.kind in "iufc" and array.itemsize >= (16 if array.dtype.kind == "c" else 8)
+    if array.dtype.isbuiltin != 1 or (array.nbytes <= _SMALL and not wide):
         return jax.numpy.asarray(array)
     with jax.enable_x64(True):
         return jax.numpy.from_dlpack(cast(Any, array))

@@ -16,7 +16,7 @@ from tensorc.ir.rounding import numpy_dtype
 from tensorc.ir.tensor import Program
 from tensorc.runtime.arrays import scalar
 from tensorc.runtime.compiled import Call
-from tensorc.runtime.forms import SCALARS, address, key
+from tensorc.runtime.forms import SCALARS, key, reader, starting
 from tensorc.runtime.results import is_direct
 
 Array = npt.NDArray[Any]
@@ -38,6 +38,9 @@ class Warm:
             for place, operand in enumerate(operands)
             if isinstance(operand, (*SCALARS, np.generic))
         ]
+        numbers = {place for place, _, _ in self.scalars}
+        number = np.empty(1)  # as `scalar` makes them
+        self.starts = starting([number if n in numbers else x for n, x in enumerate(operands)])
         self.spans = [_span(array) for array in arrays]
         self.outputs: tuple[object, ...] = ()
 
@@ -46,8 +49,12 @@ class Warm:
         taken. With `checks` in the program they are written after all has gone well."""
         self.outputs, self.views = tuple(outputs), tuple(views)
         self.form, self.places = key(outputs), [view.ctypes.data for view in views]
-        spans = zip(self.places, map(_span, views), strict=True)
-        self.ranges = [(place + low, place + high) for place, (low, high) in spans]
+        self.targets = [reader(output) for output in outputs]
+        self.near = [
+            (operand, place + low - end, place + high - first)
+            for place, (low, high) in zip(self.places, map(_span, views), strict=True)
+            for operand, (first, end) in enumerate(self.spans)
+        ]
         self.direct = not checks and all(map(is_direct, views))
         return self
 
@@ -60,25 +67,24 @@ class Warm:
                 operands[place] = number = scalar(operands[place], dtype)
                 if number.dtype != storage:  # a number that the type cannot hold
                     return None
+        starts = self.starts(operands)
         if self.outputs:
-            return self.written(operands)
-        results = self.call(operands)
-        back = self.back
-        if back is None:
-            return results[0] if len(results) == 1 else tuple(results)
-        return back(results[0]) if len(results) == 1 else tuple(map(back, results))
+            return self.written(operands, starts)
+        results, back = self.call.at(starts, [], operands, ()), self.back
+        if len(results) == 1:
+            return results[0] if back is None else back(results[0])
+        return tuple(results) if back is None else tuple(map(back, results))
 
-    def written(self, operands: Sequence[object]) -> object:
+    def written(self, operands: Sequence[object], starts: list[int]) -> object:
         """The outputs given, filled; None as above."""
-        outputs, views = self.outputs, self.views
+        outputs, views, places = self.outputs, self.views, self.places
         if key(outputs) != self.form:
             return None
-        starts = [address(array) for array in operands]
-        places = [address(array) for array in outputs]
-        if places != self.places or self.meets(starts):
-            return None
-        for view in views:
-            if not view.flags.writeable:
+        for read, array, place, view in zip(self.targets, outputs, places, views, strict=True):
+            if read(array) != place or not view.flags.writeable:
+                return None
+        for operand, low, high in self.near:
+            if low < starts[operand] < high:  # they may share memory
                 return None
         if self.direct:
             self.call.at(starts, places, operands, views)
@@ -86,14 +92,6 @@ class Warm:
             for view, array in zip(views, self.call.at(starts, [], operands, ()), strict=True):
                 view[...] = array
         return outputs[0] if len(outputs) == 1 else outputs
-
-    def meets(self, starts: Sequence[int]) -> bool:
-        """Whether an operand may share memory with an output."""
-        for low, high in self.ranges:
-            for start, (first, end) in zip(starts, self.spans, strict=True):
-                if start + first < high and low < start + end:
-                    return True
-        return False
 
 
 def _span(array: Array) -> tuple[int, int]:

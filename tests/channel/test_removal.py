@@ -7,13 +7,15 @@ random interleavings must agree. The reduced exploration must say what the thoro
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from benchmarks.protocol_faults import load
-from tensorc.ir.channel import Kernel, Perform, Put, Role, Statement, When
+from benchmarks.removal import Body, changed, from_level_3, removals, switched
+from tensorc.ir.channel import Perform, When
 from tensorc.ir.interpret_channel import check_run
 from tensorc.passes.pipelining.channels import channels
 from tensorc.passes.pipelining.check_protocol import check_protocol, explore_protocol
@@ -29,18 +31,6 @@ PROGRAMS = {
     "lowered attention": hopper.attention(),
 }
 
-Body = tuple[Statement, ...]
-
-
-def removals(body: Body) -> Iterator[tuple[str, Body]]:
-    """`body` without one synchronising statement, and what is missing."""
-    for k, item in enumerate(body):
-        if isinstance(item, When):
-            for what, inner in removals(item.body):
-                yield what, (*body[:k], replace(item, body=inner), *body[k + 1 :])
-        elif not isinstance(item, Perform | Put):
-            yield str(item), (*body[:k], *body[k + 1 :])
-
 
 def exchanges(body: Body) -> Iterator[tuple[str, Body]]:
     """`body` with two neighbours exchanged, at least one of which synchronises."""
@@ -54,24 +44,6 @@ def exchanges(body: Body) -> Iterator[tuple[str, Body]]:
                 isinstance(item, Perform) and isinstance(other, Perform)
             ):
                 yield f"{item} and {other}", (*body[:k], other, item, *body[k + 2 :])
-
-
-Change = Callable[[Body], Iterator[tuple[str, Body]]]
-
-
-def changed(kernel: Kernel, change: Change) -> Iterator[tuple[str, Kernel]]:
-    """The kernel with one change in one section of one role."""
-    for r, role in enumerate(kernel.roles):
-        for section, body in _sections(role):
-            for what, new in change(body):
-                roles = (*kernel.roles[:r], replace(role, **{section: new}), *kernel.roles[r + 1 :])
-                yield f"{role.name}, {section}: {what}", replace(kernel, roles=roles)
-
-
-def _sections(role: Role) -> Iterator[tuple[str, Body]]:
-    yield "prologue", role.prologue
-    yield "steady", role.steady
-    yield "epilogue", role.epilogue
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))
@@ -121,3 +93,20 @@ def test_the_reduced_exploration_agrees_with_the_thorough_one(name: str) -> None
         full = explore_protocol(kernel, 20_000, thorough=True)
         if "UNDECIDED" not in (reduced.outcome, full.outcome):
             assert reduced.outcome == full.outcome, what
+
+
+def test_what_becomes_of_removals_is_counted() -> None:
+    tally = from_level_3("gemm", PROGRAMS["gemm"], 4)
+    assert tally.count == len(list(changed(PROGRAMS["gemm"], removals))) > 10
+    assert sum(tally.refused.values()) == tally.count
+    assert tally.superfluous == tally.missed == ()
+
+
+def test_every_synchronising_line_of_a_source_gets_a_switch() -> None:
+    source = (Path(__file__).parents[1] / "golden" / "roles" / "gemm_sm90a.cu").read_text()
+    text, lines = switched(source)
+    calls = [line.split("(")[0].split("<")[0] for line in lines]
+    for call in ("tc_mbar_wait", "tc_bar_sync", "tc_bar_arrive", "tc_wgmma_wait", "tc_wgmma_fence"):
+        assert calls.count(call) == source.count(f"{call}(") + source.count(f"{call}<")
+    assert all(f"TC_DROPPED != {n})" in text for n in range(len(lines)))
+    assert any("done " in line and "mbar_arrive(" in line for line in lines)

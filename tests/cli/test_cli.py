@@ -226,6 +226,21 @@ def test_a_reader_that_goes_away_is_no_error(gemv: str, arguments: list[str]) ->
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_sizes_have_no_say_in_a_deterministic_kernel(
+    gemv: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts: list[str] = []
+    for more in ([], ["--size", "k=64"], ["--hint", "m=9"]):
+        assert run("compile", gemv, "--emit", "llvm", "--deterministic", *more) == 0
+        said = capsys.readouterr()
+        texts.append(said.out)
+        assert said.err == "" if not more else f"for {more[1][0]} is not used" in said.err
+    assert len(set(texts)) == 1
+    assert run("explain", gemv, "--deterministic", "--size", "m=3,k=64") == 0
+    assert "for k, m is not used" in capsys.readouterr().err
+    assert run("compile", gemv, "--deterministic", "--size", "z=64") == 2
+
+
 def test_hints_fix_nothing(gemv: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("compile", gemv, "--emit", "tile", "--hint", "m=4096,k=64") == 0
     hinted = capsys.readouterr().out

@@ -116,7 +116,7 @@ def test_explain_shows_the_period(files: Path, capsys: Capture) -> None:
     (item,) = json.loads(capsys.readouterr().out)["operators"]
     (schedule,) = item["schedules"]
     assert schedule["ii"] == schedule["bound"]
-    assert schedule["limit"] == "unit copy"
+    assert schedule["limit"] == "unit mma"
     assert "cost.copy_latency" in schedule["assumed"]
 
 

@@ -99,7 +99,7 @@ def close(got: Array, wanted: Array, tensor: Tensor, units: float, what: object)
         return
     found, right = (np.asarray(item).astype(np.float64) for item in (got, wanted))
     largest = np.abs(right[np.isfinite(right)]).max(initial=0.0)
-    eps = {16: 2.0**-10, 32: 2.0**-20}[tensor.dtype.bits]
+    eps = {16: 2.0**-10, 32: 2.0**-20, 64: 2.0**-48}[tensor.dtype.bits]
     eps = 2.0**-7 if tensor.dtype.name == "bf16" else eps
     assert (np.isfinite(found) == np.isfinite(right)).all(), what
     error = np.abs(found - right)[np.isfinite(right)].max(initial=0.0)

@@ -176,7 +176,9 @@ class Maker:
             case "register":
                 frame = Frame("wgmma", axes[:cut], axes[cut:])
                 first = Operand("m16n8", self.one(("A", "B")), axes[:cut], axes[cut:])
-                return self.one((frame, first, Blocked(128, 8), Strided(), linear))
+                return self.one(
+                    (frame, first, Blocked(1, 1, self.one(axes or ("i",))), Strided(), linear)
+                )
             case "shared":
                 return linear
             case _ if axes and self.chance(50):

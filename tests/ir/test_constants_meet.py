@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import tensorc as tc
+from tensorc.ir.interpret_tensor import interpret
 from tensorc.prepare import prepare
 from tensorc.verify import Outcome, judge, worst
 
@@ -93,3 +94,45 @@ def test_checks_know_it(dtype: str) -> None:
     assert worst(judge(call, found)) is Outcome.PASS
     found["y"][0] = 7
     assert worst(judge(call, found)) is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("constant", "right"),
+    [("0.1", 0.1), ("0.1 + 0.3j", 0.1 + 0.3j), ("0.1 * 0.1j", 0.01j), ("1 / 3", 1 / 3)],
+)
+def test_a_complex_cast_rounds_a_constant_as_a_real_one_does(constant: str, right: complex) -> None:
+    """Exactly there: the meaning has the rounded number, and a result may not be off it."""
+    (op,) = tc.loads(f"op p(x: f32[i]) -> y: complex64[i]\n  y[i] = x[i] + complex64({constant})\n")
+    zero = np.zeros(2, np.float32)
+    meaning = interpret(op.program, {"x": zero}, {"i": 2})["y"]
+    assert meaning.tolist() == [complex(np.complex64(right))] * 2
+    call = prepare(op.program, {"x": zero})
+    for device in ("interpreter", "cpu", "emulator"):
+        found = op.on(device)(zero)
+        assert found.tolist() == [complex(np.complex64(right))] * 2
+        assert worst(judge(call, {"y": found})) is Outcome.PASS
+
+
+def test_rewritten_complex_operands_are_judged() -> None:
+    """The algebra drops a sum that decides nothing: what is left still reads a complex operand."""
+    text = (
+        "op f(x: complex64[i, l], w: i32[j, k]) -> y: f32[j]\n"
+        "  t[i] = sum[l, k](select(k < 1, x[i, l], 1.0))\n"
+        "  y[j] = select(w[1, 1] <= 1, select(t[0] == 1j, 1.0, 0.1), 1.0)\n"
+    )
+    (op,) = tc.loads(text)
+    arrays = {"x": np.ones((1, 3), np.complex64), "w": np.zeros((2, 3), np.int32)}
+    call = prepare(op.program, arrays)
+    found = {"y": op(*arrays.values())}
+    assert worst(judge(call, found)) is Outcome.PASS
+    found["y"][1] = 1
+    assert worst(judge(call, found)) is Outcome.FAIL
+
+
+def test_an_imaginary_literal_that_no_part_can_hold_is_refused() -> None:
+    """As a real one beside f32 is; a cast of it is an infinity."""
+    text = "op f(x: complex64[i]) -> y: complex64[i]\n  y[i] = x[i] + {}\n"
+    with pytest.raises(tc.NotationError, match=r"E107.*1e\+200j is not representable in"):
+        _ = tc.loads(text.format("1e200j")).f
+    for found in results("complex64", "y[i] = x[i] + complex64(1e39j)", [1]):
+        assert str(complex(found[0])) == "(1+infj)"

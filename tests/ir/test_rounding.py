@@ -126,6 +126,10 @@ def test_bool_and_complex() -> None:
     assert round_to([1 + 2**-30 + 2j], T.COMPLEX64).tolist() == [1 + 2j]
     assert round_to([3.7 - 2j], T.I8).tolist() == [3] and round_to([2j], T.BOOL).tolist() == [True]
     assert round_to([complex(INF, -0.0)], T.COMPLEX64).dtype == np.complex64
+    for dtype in (T.COMPLEX64, T.COMPLEX128):  # parts are rounded apart: no NaN beside an infinity
+        for right in (complex(1, INF), complex(INF, 2), complex(-0.0, -INF), complex(3, NAN)):
+            found = complex(round_to([right], dtype)[0])
+            assert str(found) == str(right)
 
 
 def test_exact_constants() -> None:

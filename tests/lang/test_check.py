@@ -148,6 +148,8 @@ def test_reads_widen() -> None:
         ("op f(x: f32[n], t: f32[m]) -> y: f32[n]\n  y[n] = x[n] / |m|", []),
         ("op f(x: f32[n], w: const i64) -> y: f32[j=w]\n  y[j] = x[j % |n|]", []),
         ("op f(x: u8[n]) -> y: u8[n]\n  y[n] = x[n]", []),
+        ("op f(x: f32[n]) -> y: f32[n]\n  t[n] = x[n]\n  y[n] = x[n]", ["W203"]),
+        ("op f(x: f32[n]) -> y: f32[n]\n  t[n] = x[n]\n  u[n] = t[n]\n  y[n] = x[n]", ["W203"] * 2),
         ("op f(x: u8[n]) -> y: u8[n]\n  y[n] = x[n] + 1", ["W202"]),
         ("op f(x: u8[n]) -> y: u8[n]\n  y[n] = u8(x[n] + 1)", []),
         ("op f(x: u8[n]) -> y: u8[n]\n  y[n] = (x[n] + 1) % 256", []),

@@ -34,6 +34,7 @@ _BY_DISCOVERY = {
     "permutation folding": ("bare-product", "join-gathers", "cancel-permutation"),
     "sum through a gather": ("product-of-gather", "sum-of-gather"),
     "common sub-sums": ("share-pair",),
+    "merging by concatenation": ("part-of-join", "round-of-gather"),
 }  # fmt: skip
 _BY_CASE = {
     "one term is both q x and -q y": ("collect", "scale-min"),

@@ -14,6 +14,7 @@ from tensorc.ir.tensor import Program
 from tensorc.lang import read
 from tensorc.passes.algebra.chain import explain_rewrite, replayed
 from tensorc.passes.algebra.encode import encode
+from tensorc.passes.algebra.joins import with_joins
 from tensorc.passes.algebra.rule import Rule
 from tensorc.passes.algebra.rules import FAST, RULES
 from tensorc.passes.algebra.saturate import rewrite
@@ -27,7 +28,7 @@ def assert_chain(program: Program, sizes: Mapping[str, int], table: Sequence[Rul
     back, and the last one is the result; the number of steps."""
     rules = {rule.name: rule for rule in table}
     result = rewrite(program, sizes, table).program
-    encoded = encode(program, sizes)
+    encoded = with_joins(encode(program, sizes))
     here = tuple(term for _, term in encoded.roots)
     steps = explain_rewrite(program, sizes, table)
     for step in steps:

@@ -125,6 +125,22 @@ def test_examples_stay_right(example: Example) -> None:
             assert validate(program, made.program, example.sizes).passed
 
 
+def test_weights_are_joined_where_that_pays() -> None:
+    """A copy at every call has to save more than it costs; one made ahead costs nothing."""
+    (found,) = (item for item in DISCOVERIES if item.name == "merging by concatenation")
+    program = program_of(found.variants[0])
+    weights = ("U", "V", "W")
+
+    def joined(rows: int, static: tuple[str, ...]) -> bool:
+        made = rewrite(program, {**found.sizes, "a": rows}, static=static).program
+        return any(item.tensor.name == "U_V_W" for item in made.equations)
+
+    assert not joined(64, ())
+    assert not joined(64, weights[1:])
+    assert joined(64, weights)
+    assert joined(4096, ())
+
+
 def test_what_no_rule_can_change_costs_nothing() -> None:
     text = "op f(A: f32[m, k], B: f32[k, n]) -> C: f32[m, n]\n  C[m, n] = sum[k](A[m, k] * B[k, n])"
     program = program_of(text)

@@ -210,7 +210,7 @@ UNFIT = {
         "the factors are f16 and bf16",
     ),
     "a vector": (
-        "op f(a: f16[m, k], b: f16[k]) -> c: f32[m]\n  c[m] = sum[k](a[m, k] * b[k])\n",
+        "op f(a: f16[k, m], b: f16[k]) -> c: f32[m]\n  c[m] = sum[k](a[k, m] * b[k])\n",
         "no index is shared by d and b alone",
     ),
     "the greatest product": (

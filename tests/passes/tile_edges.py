@@ -23,7 +23,8 @@ FOLDER = Path(__file__).parents[2] / "examples"
 CPU = Target("avx512", 16, 4, 6)
 MACHINES = (CPU.machine, "sm_80", "sm_90a")
 FIXED = 256  # extents up to this are fixed in the kernel, as a call fixes them
-MOST = 4096  # a size that no edge asks for more than
+LONG = 512  # of several tiles along an index, one no longer than this is filled
+MOST = 16384  # a size that no edge asks for more than
 # Const integers have their value in a tiny example, and these indices their size: they shape what
 # is computed, or count how often it is.
 KEPT = {
@@ -88,7 +89,9 @@ def edges(example: Example, machine: str) -> tuple[dict[str, int], dict[str, int
         if index in kept:
             continue
         if counts:
-            full[index] = max(_size(index, size, count, kept) for size, count in counts)
+            ends = [_size(index, size, count, kept) for size, count in counts]
+            short = [size for size in ends if size <= LONG]
+            full[index] = max(short, default=min(ends))
         else:
             rest[index] = 1 if index == "b" else min(example.tiny[index], 2)
     return full, rest

@@ -190,6 +190,33 @@ def test_arrays_of_jax_have_a_short_way(ops: tc.Ops) -> None:
         ops.sums(x, x, 2.0)
 
 
+def test_arrays_of_jax_may_be_laid_out_in_another_order() -> None:
+    need("jax")
+    jax = importlib.import_module("jax")
+    layout = importlib.import_module("jax.experimental.layout")
+    op = tc.loads("op f(x: f32[m, n]) -> y: f32[m, n]\n  y[m, n] = 2 * x[m, n]\n").f
+    x = jax.numpy.arange(12, dtype=jax.numpy.float32).reshape(3, 4)
+    turned = jax.device_put(x, layout.Format(layout.Layout((1, 0)), x.sharding))
+    for given in (x, x, turned, turned, x):
+        assert op(given).tolist() == (2 * x).tolist()
+    assert kept(op) == 2
+
+
+def test_addresses_of_all_arrays() -> None:
+    whole = np.arange(24, dtype=np.float32).reshape(4, 6)
+    fixed = whole.copy()
+    fixed.flags.writeable = False
+    narrow = np.ones(3, ml_dtypes.bfloat16)
+    views = (whole, whole.T, whole[::-1, ::2], whole[3, 5], whole[:0], fixed, fixed[1:], narrow,
+             np.broadcast_to(whole[1], (9, 6)), np.zeros(()), narrow.view("V2"))  # fmt: skip
+    arrays = [np.asarray(view) for view in views]
+    for array in arrays:
+        assert forms.reader(array)(array) == forms.address(array) == array.ctypes.data
+    for one in arrays:  # what was quickest for one is right for all of its type
+        assert [forms.reader(one)(array) for array in arrays] == [a.ctypes.data for a in arrays]
+        assert forms.starting([one])([arrays[2]]) == [arrays[2].ctypes.data]
+
+
 def test_einsum_has_a_short_way_for_all_of_them(torch: Any) -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     want, out = x @ x.T, np.zeros((2, 2))

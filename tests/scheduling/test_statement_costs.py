@@ -29,13 +29,15 @@ def cycles(score: str) -> dict[str, int]:
 PRODUCT = cycles(f"{DOT} * c[h]")
 
 
+@pytest.mark.parametrize("score", ["* 0.125", "/ 8.5", "* (1 / sqrt(|d|))", "/ sqrt(|d|)"])
+def test_a_constant_is_part_of_the_exponent(score: str) -> None:
+    found = cycles(f"{DOT} {score}")
+    assert found == {**PRODUCT, "fma": PRODUCT["fma"] - 128 * 128 // 128}
+
+
 @pytest.mark.parametrize(
     "score",
     [
-        f"{DOT} * 0.125",
-        f"{DOT} / 8.5",
-        f"{DOT} * (1 / sqrt(|d|))",
-        f"{DOT} / sqrt(|d|)",
         f"{DOT} * exp(c[h])",
         f"{DOT} * (tanh(c[h]) / sqrt(c[h]))",
     ],

@@ -4,7 +4,7 @@
 #include "tile.cuh"
 
 // gemm
-TC_KERNEL(384, 1) kernel_0(TC_GRID_CONST CUtensorMap map_a, TC_GRID_CONST CUtensorMap map_w, TC_GRID_CONST CUtensorMap map_o, i64 extent_n, i64 extent_m, i64 extent_k) {
+TC_KERNEL(384, 1) kernel_0(TC_GRID_CONST CUtensorMap map_a, TC_GRID_CONST CUtensorMap map_w, TC_GRID_CONST CUtensorMap map_o, i64 extent_k, i64 extent_m, i64 extent_n) {
   TC_DYN_SMEM(smem);
   const u32 shared = tc_smem_u32(smem);
   const int warp = tc_warp_uniform(threadIdx.x / 32), lane = threadIdx.x % 32;
@@ -27,18 +27,19 @@ TC_KERNEL(384, 1) kernel_0(TC_GRID_CONST CUtensorMap map_a, TC_GRID_CONST CUtens
     tc_fence_mbar_init();
   }
   tc_syncthreads();
-  const i64 blocks = ((extent_m + 127) / 128) * ((extent_n + 255) / 256);
+  const u32 blocks_m = (u32)((extent_m + 127) / 128);
+  const u32 blocks_n = (u32)((extent_n + 255) / 256);
+  const u32 blocks = blocks_m * blocks_n;
   if (group == 0) {
     // ---- role load ----
     tc_note_role("load");
     if (thread == 0) {
       u32 before = 0, round = 0;
-      for (i64 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {
-        i64 rest = block;
-        const i64 n0 = rest % ((extent_n + 255) / 256) * 256;
-        rest /= ((extent_n + 255) / 256);
-        const i64 m0 = rest % ((extent_m + 127) / 128) * 128;
-        rest /= ((extent_m + 127) / 128);
+      for (u32 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {
+        u32 rest = block;
+        const i64 n0 = (i64)(rest % blocks_n) * 256;
+        rest /= blocks_n;
+        const i64 m0 = (i64)rest * 128;
         const int tiles = tct_tiles(0ll, extent_k, 64);
         for (int step = 0; step < tiles; step++) {
           // put A[step] = A()
@@ -59,15 +60,15 @@ TC_KERNEL(384, 1) kernel_0(TC_GRID_CONST CUtensorMap map_a, TC_GRID_CONST CUtens
     float v_c0[1][32][4];
     tc_bar_arrive<2, 256>();
     u32 before = 0, round = 0;
-    for (i64 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {
-      i64 rest = block;
-      const i64 n0 = rest % ((extent_n + 255) / 256) * 256;
-      rest /= ((extent_n + 255) / 256);
-      const i64 m0 = rest % ((extent_m + 127) / 128) * 128;
-      rest /= ((extent_m + 127) / 128);
+    for (u32 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {
+      u32 rest = block;
+      const i64 n0 = (i64)(rest % blocks_n) * 256;
+      rest /= blocks_n;
+      const i64 m0 = (i64)rest * 128;
       const int tiles = tct_tiles(0ll, extent_k, 64);
       // c.0[-1] = start()
       TCT_FOR(i, 1) TCT_FOR(j, 32) TCT_FOR(reg, 4) v_c0[i][j][reg] = 0.0f;
+      tc_tie((float(&)[128])v_c0[0]);
       if (0 < tiles) {
         // get A[0]
         tc_mbar_wait(shared + 230400 + 8 * ((before + 0) % 4), ((before + 0) / 4 & 1));
@@ -141,15 +142,15 @@ TC_KERNEL(384, 1) kernel_0(TC_GRID_CONST CUtensorMap map_a, TC_GRID_CONST CUtens
     tc_note_role("consumer1");
     float v_c1[1][32][4];
     u32 before = 0, round = 0;
-    for (i64 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {
-      i64 rest = block;
-      const i64 n0 = rest % ((extent_n + 255) / 256) * 256;
-      rest /= ((extent_n + 255) / 256);
-      const i64 m0 = rest % ((extent_m + 127) / 128) * 128;
-      rest /= ((extent_m + 127) / 128);
+    for (u32 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {
+      u32 rest = block;
+      const i64 n0 = (i64)(rest % blocks_n) * 256;
+      rest /= blocks_n;
+      const i64 m0 = (i64)rest * 128;
       const int tiles = tct_tiles(0ll, extent_k, 64);
       // c.1[-1] = start()
       TCT_FOR(i, 1) TCT_FOR(j, 32) TCT_FOR(reg, 4) v_c1[i][j][reg] = 0.0f;
+      tc_tie((float(&)[128])v_c1[0]);
       if (0 < tiles) {
         // get A[0]
         tc_mbar_wait(shared + 230400 + 8 * ((before + 0) % 4), ((before + 0) / 4 & 1));

@@ -117,34 +117,37 @@ TC_DEV void body_kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q
       }
       // s[m, n] = select(n <= m + |n| - |m|, t, -inf)
       if (!(n0 + 32 <= (m0 + extent_n + 1ll - extent_m))) {
-        TCT_FOR(i, 2) TCT_FOR(j, 4) TCT_FOR(reg, 4) {
-          const i64 m = m0 + (lane / 4) + 8 * (reg / 2) + 16 * i + 32 * warp_m;
-          const i64 n = n0 + 2 * (lane % 4) + (reg % 2) + 8 * j;
-          if (!(n <= ((m + extent_n) - extent_m))) t_10[i][j][reg] = tc_bits_f32(0xff800000u);
+        TCT_FOR(i, 2) TCT_FOR(half, 2) {
+          const i64 m = m0 + (lane / 4) + 8 * half + 16 * i + 32 * warp_m;
+          const int end = tct_limit((i64)(((m + extent_n) - extent_m) + 1) - n0 - 2 * (lane % 4));
+          TCT_FOR(j, 4) TCT_FOR(side, 2) {
+            const int reg = 2 * half + side;
+            if (side + 8 * j >= end) t_10[i][j][reg] = tc_bits_f32(0xff800000u);
+          }
         }
       }
       // r'[m] = max(r, max[n](s))
-      float r_13[2][2];
+      float r_12[2][2];
       TCT_FOR(i, 2) {
         float part[4] = {tc_bits_f32(0xff800000u), tc_bits_f32(0xff800000u), tc_bits_f32(0xff800000u), tc_bits_f32(0xff800000u)};
-        TCT_FOR(j, 4) TCT_FOR(reg, 4) part[reg] = tcs_max(part[reg], t_10[i][j][reg]);
+        TCT_FOR(j, 4) TCT_FOR(reg, 4) part[reg] = j ? tcs_max(part[reg], t_10[i][j][reg]) : t_10[i][j][reg];
         TCT_FOR(side, 2) {
           float total = tcs_max(part[2 * side], part[2 * side + 1]);
           total = tcs_max(tc_shfl_xor_f32(total, 1), total);
           total = tcs_max(tc_shfl_xor_f32(total, 2), total);
-          r_13[i][side] = tcs_max(r[i][side], total);
+          r_12[i][side] = tcs_max(r[i][side], total);
         }
       }
       // x[m] = exp2(log2(exp(1)) / sqrt(|d|) * (r - r'))
-      TCT_FOR(i, 2) for (int reg = 0; reg < 4; reg += 2) r[i][reg / 2] = tc_ex2((0.12751743f * (r[i][reg / 2] - r_13[i][reg / 2])));
+      TCT_FOR(i, 2) for (int reg = 0; reg < 4; reg += 2) r[i][reg / 2] = tc_ex2((0.12751743f * (r[i][reg / 2] - r_12[i][reg / 2])));
       // y[m, n] = exp2(log2(exp(1)) / sqrt(|d|) * s - log2(exp(1)) / sqrt(|d|) * r')
-      TCT_FOR(i, 2) TCT_FOR(j, 4) TCT_FOR(reg, 4) t_10[i][j][reg] = tc_ex2(((0.12751743f * t_10[i][j][reg]) - (0.12751743f * r_13[i][reg / 2])));
+      TCT_FOR(i, 2) TCT_FOR(j, 4) TCT_FOR(reg, 4) t_10[i][j][reg] = tc_ex2(((0.12751743f * t_10[i][j][reg]) - (0.12751743f * r_12[i][reg / 2])));
       // lx[m] = x * l
       TCT_FOR(i, 2) for (int reg = 0; reg < 4; reg += 2) l[i][reg / 2] = r[i][reg / 2] * l[i][reg / 2];
       // l'[m] = lx + sum[n](y)
       TCT_FOR(i, 2) {
         float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        TCT_FOR(j, 4) TCT_FOR(reg, 4) part[reg] = part[reg] + t_10[i][j][reg];
+        TCT_FOR(j, 4) TCT_FOR(reg, 4) part[reg] = j ? part[reg] + t_10[i][j][reg] : t_10[i][j][reg];
         TCT_FOR(side, 2) {
           float total = part[2 * side] + part[2 * side + 1];
           total = tc_shfl_xor_f32(total, 1) + total;
@@ -175,7 +178,7 @@ TC_DEV void body_kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q
           }
         }
       }
-      TCT_FOR(i, 2) TCT_FOR(j, 2) r[i][j] = r_13[i][j];
+      TCT_FOR(i, 2) TCT_FOR(j, 2) r[i][j] = r_12[i][j];
     }
     tc_cp_async_wait<0>();
   }

@@ -110,7 +110,7 @@ TC_DEV void body_kernel_0(i64 extent_n, i64 extent_m, i64 extent_k, const u16* a
         float pair[2];
         TCT_FOR(side, 2) {
           const int reg = 2 * half + side;
-          pair[side] = c[i][j][reg] * tcs_sigmoid(c[i][j][reg]);
+          pair[side] = c[i][j][reg] * tcs_sigmoid_fast(c[i][j][reg]);
         }
         words[word] = tc_pack_f16(pair[0], pair[1]);
       }
@@ -123,7 +123,7 @@ TC_DEV void body_kernel_0(i64 extent_n, i64 extent_m, i64 extent_k, const u16* a
     TCT_FOR(i, 4) TCT_FOR(j, 8) TCT_FOR(reg, 4) {
       const i64 m = m0 + (lane / 4) + 8 * (reg / 2) + 16 * i + 64 * warp_m;
       const i64 n = n0 + 2 * (lane % 4) + (reg % 2) + 8 * j + 64 * warp_n;
-      if (m < extent_m && n < extent_n) o[m * extent_n + n] = tc_to_f16((c[i][j][reg] * tcs_sigmoid(c[i][j][reg])));
+      if (m < extent_m && n < extent_n) o[m * extent_n + n] = tc_to_f16((c[i][j][reg] * tcs_sigmoid_fast(c[i][j][reg])));
     }
   }
 }

@@ -1,9 +1,8 @@
-"""The pass in a child, and its answers kept in files: what happens when something goes wrong."""
+"""The solver in the worker, and its answers kept in files: what happens when things go wrong."""
 
 from __future__ import annotations
 
-import json
-import sys
+import re
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,18 @@ import pytest
 from benchmarks.problems.attention import attention_hopper
 from benchmarks.problems.gemm import gemm
 from benchmarks.problems.random_problems import random_problem
-from tensorc.errors import Infeasible
+from tensorc import solving, worker
+from tensorc.errors import BrokenInvariant, Infeasible
 from tensorc.ir.problem_json import problem_from_json, problem_to_json
 from tensorc.ir.schedule import LoopProblem, Schedule
 from tensorc.machine.product import load_product
 from tensorc.passes.scheduling.check_schedule import check_schedule
 from tensorc.passes.scheduling.schedule import JIT, PROVE, schedule
-from tensorc.passes.scheduling.schedule_apart import schedule_apart
 from tensorc.passes.scheduling.schedule_cache import cached_schedule, schedule_key
+from tensorc.passes.scheduling.schedule_lost import without_solver
 from tensorc.passes.scheduling.schedule_polish import Aim
 from tensorc.passes.scheduling.schedule_search import Effort
+from tensorc.worker import Worker
 
 H100 = load_product("h100")
 GEMM = gemm(H100)
@@ -40,44 +41,50 @@ def test_other_json_is_refused(text: str) -> None:
         problem_from_json(text)
 
 
-def test_a_child_gives_the_same_schedule() -> None:
-    assert schedule_apart(GEMM) is schedule(GEMM)
-
-
-def test_a_child_says_what_is_infeasible() -> None:
-    with pytest.raises(Infeasible, match="TC-E403") as caught:
-        schedule_apart(gemm(H100, k=320))
-    assert caught.value.resource == "shared memory" and caught.value.need > caught.value.limit
-
-
 LOST = {
-    "abort": ("import os; os.abort()", "the solver died of SIGABRT"),
-    "exit": ("raise SystemExit(7)", "the solver ended with exit code 7"),
-    "hang": ("import time; time.sleep(60)", "the solver took more than 0.3 s and was killed"),
-    "noise": ("print('x')", "the solver's answer cannot be read"),
-    "illegal": ('print(\'{"schedule": ""}\')', "the solver's answer cannot be read"),
+    "abort": r"crash: SIGABRT, at most \d+ MiB of memory",
+    "exit": r"crash: exit code 7, at most \d+ MiB of memory",
+    "memory": "memory: no memory left",
+    "hang": "limit: no answer in time; the process was killed",
 }
 
 
-@pytest.mark.parametrize("case", LOST)
-def test_a_lost_child_leaves_a_list_schedule_with_the_reason(case: str) -> None:
-    script, reason = LOST[case]
-    wall = 0.3 if case == "hang" else 30.0
-    made = schedule_apart(GEMM, wall=wall, command=(sys.executable, "-c", script))
-    assert made.certificate.note == f"TC-E404 {reason}: list schedule"
+@pytest.mark.parametrize("way", LOST)
+def test_a_lost_solver_leaves_a_list_schedule_with_the_reason(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("LOST_SOLVER", way)
+    monkeypatch.setenv("TENSORC_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(solving, "_SECONDS", dict.fromkeys((True, False), 0.5))
+    child = Worker("tests.scheduling.lost_jobs")
+    monkeypatch.setattr(worker, "run", child.run)
+    try:
+        made = solving.solved(GEMM)
+    finally:
+        child.stop()
+    wanted = rf"TC-E404 the solver was lost \({LOST[way]}\): list schedule"
+    assert re.fullmatch(wanted, made.certificate.note)
     assert check_schedule(GEMM, made) == []
+    assert not (tmp_path / "schedules").exists()  # not kept: the next process asks again
+    (kept,) = (tmp_path / "lost").iterdir()
+    assert problem_from_json(kept.read_text()) is GEMM and str(kept) in caplog.text
 
 
-def test_an_illegal_answer_is_not_believed() -> None:
-    from dataclasses import replace
+def test_a_solver_that_raises_is_our_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOST_SOLVER", "another")
+    monkeypatch.setenv("TENSORC_CACHE_DIR", "off")
+    child = Worker("tests.scheduling.lost_jobs")
+    monkeypatch.setattr(worker, "run", child.run)
+    try:
+        with pytest.raises(BrokenInvariant, match="no such way"):
+            solving.solved(GEMM)
+    finally:
+        child.stop()
 
-    from tensorc.ir.print_schedule import print_schedule
 
-    good = schedule(GEMM)
-    bad = replace(good, rings=tuple(replace(plan, depth=1) for plan in good.rings))
-    script = f"print({json.dumps(json.dumps({'schedule': print_schedule(bad)}))})"
-    made = schedule_apart(GEMM, command=(sys.executable, "-c", script))
-    assert "the solver's answer is no legal schedule" in made.certificate.note
+def test_no_list_schedule_for_what_does_not_fit() -> None:
+    with pytest.raises(Infeasible, match="TC-E404.* for a test, and no list schedule fits h100"):
+        without_solver(gemm(H100, k=320), "for a test")
 
 
 def test_kept_schedules_are_read_checked_and_replaced(tmp_path: Path) -> None:

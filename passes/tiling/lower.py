@@ -317,8 +317,8 @@ class _Lowering:
         `(sum + p) - q` for `sum + (p - q)`: each is then one multiply-add, as in the parts of a
         complex product. What is not selected leaves a sum as it is."""
         match element:
-            case Select(condition, yes, no) if (
-                item.reducer is SUM and no is identity(SUM, carry.dtype)
+            case Select(condition, yes, no) if item.reducer is SUM and no is identity(
+                SUM, carry.dtype
             ):
                 return Select(condition, self.combined(item, carry, yes), carry)
             case _:

@@ -11,29 +11,44 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorc.ir.node import Node, postorder, replaced
-from tensorc.ir.polynomial import Polynomial
+from tensorc.ir.polynomial import Atom, Floor, Polynomial, of_atom, polynomial, substitute
 from tensorc.ir.ranges import Ranges
-from tensorc.ir.tensor import Apply, Equation, Expr, Position, Program, Read, Select, free_indices
+from tensorc.ir.tensor import (
+    Apply,
+    Equation,
+    Expr,
+    Position,
+    Program,
+    Read,
+    Select,
+    Tensor,
+    free_indices,
+)
 from tensorc.passes.fusion.inline import Inliner
 
 
-def apart(program: Program, source: Program) -> Program:
-    """The program without tensors of which others read parts, but for those of `source`."""
+def apart(result: Program, source: Program) -> tuple[Program, Program]:
+    """The result without tensors of which others read parts, but for those of `source`; and the
+    source, with its subscripts in the same form."""
     own = {item.tensor for item in (*source.equations, *source.outputs)}
-    while joined := _viewed(program) - {tensor.name for tensor in own}:
-        program = _without(program, joined)
-    return program
+    joined = {tensor.name for tensor in _viewed(result) - own}
+    if not joined:
+        return result, source
+    while joined:
+        result = _without(result, joined)
+        joined = {tensor.name for tensor in _viewed(result) - own}
+    return result, _without(source, set())
 
 
-def _viewed(program: Program) -> set[str]:
+def _viewed(program: Program) -> set[Tensor]:
     """Equations that some read shifts, or reads at one position, without asking data."""
-    made = {item.tensor.name for item in program.equations}
-    found: set[str] = set()
+    made = {item.tensor for item in program.equations}
+    found: set[Tensor] = set()
     for item in postorder(equation.body for equation in program.equations):
-        if isinstance(item, Read) and item.tensor.name in made:
+        if isinstance(item, Read) and item.tensor in made:
             shifted = [sub for sub in item.subscripts if not isinstance(sub, Position)]
             if shifted and not any(isinstance(part, Read) for part in postorder(shifted)):
-                found.add(item.tensor.name)
+                found.add(item.tensor)
     return found
 
 
@@ -82,12 +97,20 @@ class _Picker:
 
     def bare(self, subscript: Expr) -> Expr:
         """A subscript in its shortest form."""
-        names = free_indices(subscript)
-        if len(names) == 1:
-            (name,) = names
-            value = self.ranges.integers.polynomial(subscript)
-            if value is self.ranges.integers.polynomial(Position(name)):
+        if isinstance(subscript, Position):
+            return subscript
+        found = substitute(self.ranges.integers.polynomial(subscript), self.digit)
+        for name in sorted(free_indices(subscript)):
+            other = self.ranges.integers.polynomial(Position(name))
+            if found is other:
                 return Position(name)
         made = replaced(subscript, self.change)
         assert isinstance(made, Expr)
         return made
+
+    def digit(self, atom: Atom) -> Polynomial:
+        """A quotient that is always 0 as 0, anything else as it is."""
+        value = of_atom(atom)
+        if isinstance(atom, Floor) and self.ranges.holds(value) and self.ranges.holds(-value):
+            return polynomial(0)
+        return value

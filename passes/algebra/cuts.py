@@ -56,6 +56,7 @@ class _Cuts:
         named = (*program.parameters, *program.outputs, *program.tables)
         kept = [*(equation for equation, _ in encoded.roots), *encoded.joins.values()]
         self.taken = {item.tensor.name for item in (*named, *kept)} | set(self.extents)
+        self.named = {item.tensor.name for item in program.equations}
         self.order = list(self.extents)
 
     def choose(self) -> None:
@@ -156,7 +157,7 @@ class _Cuts:
             self.taken.add(known)
             return known
         number = 1
-        while f"t{number}" in self.taken:
+        while f"t{number}" in self.taken | self.named:
             number += 1
         self.taken.add(f"t{number}")
         return f"t{number}"

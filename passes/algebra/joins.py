@@ -5,13 +5,14 @@ may be formed, of which each is the part from some position on. These are defini
 facts: the rules of gathers then take the part out of the sum, and extraction decides whether one
 sum over all weights, and the copy that joins them, cost less than the sums one by one.
 
-Parts differ in one own index at most: they lie one after the other along a new index, whose extent
-is the sum of theirs. Where a factor is read under another name (as keys are), it is a fact that
-both are one tensor, at other rows.
+Parts lie one after the other along a new index, which stands for the own indices in which they
+differ, in row-major order. Where a factor is read under another name (as keys are), it is a fact
+that both are one tensor, at other rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,7 @@ from tensorc.passes.canonicalise import call, integer
 from tensorc.passes.polynomial_expressions import expression
 
 LONGEST = 64  # characters of a name
+_NONE, _ONE = polynomial(0), polynomial(1)
 
 
 @dataclass(frozen=True)
@@ -127,43 +129,36 @@ class _Joins:
         self.taken = {item.tensor.name for item in named} | set(self.made.extents)
 
     def add(self, uses: Sequence[_Use]) -> None:
-        """One tensor of all weights of `uses`, if it can be laid out."""
+        """One tensor of all weights of `uses`."""
         common = frozenset(uses[0].own).intersection(*(use.own for use in uses))
-        along = [[name for name in use.own if name not in common] for use in uses]
-        if any(len(names) > 1 for names in along):
-            return
-        axes = [names[0] if names else None for names in along]
+        along = [tuple(name for name in use.own if name not in common) for use in uses]
         extents = self.made.extents
-        widths = [polynomial(1) if axis is None else extents[axis] for axis in axes]
-        starts = [sum(widths[:n], polynomial(0)) for n in range(len(uses) + 1)]
+        starts = [polynomial(0)]
+        for names in along:
+            starts.append(starts[-1] + math.prod((extents[n] for n in names), start=_ONE))
         index = self.fresh("z")
         extents[index] = starts[-1]
-        joined = self.joined(uses, axes, index, starts)
-        for use, axis, start in zip(uses, axes, starts, strict=False):
-            at = self.place(_after(axis, start))
+        joined = self.joined(uses, along, index, starts)
+        for use, names, start in zip(uses, along, starts, strict=False):
+            at = self.place(self.after(names, start))
             self.made.parts.append((use.weight.name, Gather(index, at, joined)))
             self.renamed(use.factor, uses[0].factor)
 
     def joined(
-        self, uses: Sequence[_Use], axes: Sequence[str | None], index: str,
+        self, uses: Sequence[_Use], along: Sequence[Sequence[str]], index: str,
         starts: Sequence[Polynomial],
     ) -> Leaf:  # fmt: skip
         """The tensor of all weights, as a leaf that reads it."""
-        reads = [self.made.leaves[use.weight.name] for use in uses]
-        first = reads[0]
-        assert isinstance(first, Read)
-        names = [index if name == axes[0] else name for name in _positions(first)]
-        indices = tuple(names if axes[0] is not None else [index, *names])
+        reads = [_whole(self.made, use.weight) for use in uses]
+        found = [read for read in reads if read is not None]
+        names = [index if name in along[0][:1] else name for name in _positions(found[0])]
+        names = [name for name in names if name not in along[0][1:]]
+        indices = tuple(names if along[0] else [index, *names])
         shape = tuple(self.made.extents[name] for name in indices)
-        tensors = [read.tensor for read in reads if isinstance(read, Read)]
-        tensor = Tensor(self.name(tensors), first.tensor.dtype, shape)
-        parts = [
-            _part(read, axis, index, start)
-            for read, axis, start in zip(reads, axes, starts, strict=False)
-        ]
-        body = parts[-1]
-        for part, end in zip(parts[-2::-1], starts[-2:0:-1], strict=True):
-            body = Select(call("lt", Position(index), expression(end)), part, body)
+        tensors = [read.tensor for read in found]
+        tensor = Tensor(self.name(tensors), tensors[0].dtype, shape)
+        parts = zip(found, along, starts, strict=False)
+        body = self.chosen([self.part(*part, index) for part in parts], index, starts[1:-1])
         if tensor.dtype is not value_type(body):
             body = Round(tensor.dtype, body)
         leaf = self.leaf(Read(tensor, tuple(map(Position, indices))))
@@ -171,6 +166,39 @@ class _Joins:
         if not {tensor.name for tensor in tensors} <= self.static:
             self.made.copied.add(leaf.name)
         return leaf
+
+    def chosen(self, parts: Sequence[Expr], index: str, ends: Sequence[Polynomial]) -> Expr:
+        """The part in which `index` lies."""
+        body = parts[-1]
+        for part, end in zip(parts[-2::-1], ends[::-1], strict=True):
+            body = Select(call("lt", Position(index), expression(end)), part, body)
+        return body
+
+    def part(self, read: Read, along: Sequence[str], start: Polynomial, index: str) -> Read:
+        """A weight where the joined tensor holds it; several own indices in row-major order."""
+        beyond = call("sub", Position(index), expression(start))
+        place: Expr = beyond if start is not _NONE else call("add", Position(index), integer(0))
+        moved: dict[str, Expr] = {}
+        for number in range(len(along) - 1, -1, -1):
+            size = expression(self.made.extents[along[number]])
+            moved[along[number]] = call("mod", place, size) if number else place
+            place = call("floordiv", place, size)
+        subscripts = (
+            moved.get(sub.index, sub) if isinstance(sub, Position) else sub
+            for sub in read.subscripts
+        )
+        return Read(read.tensor, tuple(subscripts))
+
+    def after(self, along: Sequence[str], start: Polynomial) -> Expr:
+        """Where the joined tensor holds a weight's element."""
+        terms: list[Expr] = [expression(start)] if start is not _NONE or not along else []
+        for number, name in enumerate(along):
+            inner = math.prod((self.made.extents[n] for n in along[number + 1 :]), start=_ONE)
+            stride = expression(inner)
+            terms.append(Position(name) if inner is _ONE else call("mul", Position(name), stride))
+        if len(terms) == 1 and along:
+            terms.append(integer(0))  # a bare index would walk the whole dimension
+        return call("add", *terms) if len(terms) > 1 else terms[0]
 
     def renamed(self, factor: Leaf, first: Leaf) -> None:
         """State that a factor under another name is the first one at other rows."""
@@ -208,21 +236,3 @@ class _Joins:
             name, number = f"{stem}{number}", number + 1
         self.taken.add(name)
         return name
-
-
-def _part(read: Expr, axis: str | None, index: str, start: Polynomial) -> Expr:
-    """A weight where the joined tensor holds it."""
-    assert isinstance(read, Read)
-    shift = call("sub", Position(index), expression(start))
-    moved = shift if start is not polynomial(0) else call("add", Position(index), integer(0))
-    subs = (moved if sub is Position(axis) else sub for sub in read.subscripts) if axis else ()
-    return Read(read.tensor, tuple(subs)) if axis else read
-
-
-def _after(axis: str | None, start: Polynomial) -> Expr:
-    """The position of a part's first element, or of its element along `axis`."""
-    if axis is None:
-        return expression(start)
-    if start is polynomial(0):
-        return call("add", Position(axis), integer(0))
-    return call("add", expression(start), Position(axis))

@@ -51,23 +51,25 @@ def rewrite_in_parts(
     worth: float = 1.0,
     run: Run = here,
     hints: Mapping[str, int] | None = None,
+    static: Iterable[str] = (),
 ) -> Changed:
     """`saturate.rewrite` with the rules of `fast`, part by part where a program is long."""
 
-    def rewritten(part: Program) -> Program:
-        return rewrite(part, extents, worth=worth, run=run, hints=hints).program
+    def rewritten(part: Program, same: Iterable[str]) -> Program:
+        return rewrite(part, extents, None, None, worth, run, hints, same).program
 
     found = in_parts(program)
     if not found:
-        made = rewritten(program)
+        made = rewritten(program, static)
         return Changed(made, ((program, made),) if made is not program else ())
-    known: dict[Program, Program] = {}
+    known: dict[tuple[Program, frozenset[str]], Program] = {}
     joined = _Joined(program)
     for part in found:
-        if part.program not in known:
-            known[part.program] = rewritten(part.program)
-        joined.add(part, known[part.program])
-    changed = tuple((old, new) for old, new in known.items() if old is not new)
+        same = frozenset(name for name, old in part.tensors.items() if old.name in set(static))
+        if (part.program, same) not in known:
+            known[part.program, same] = rewritten(part.program, same)
+        joined.add(part, known[part.program, same])
+    changed = tuple((old, new) for (old, _), new in known.items() if old is not new)
     return Changed(joined.program() if changed else program, changed)
 
 

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from tensorc.ir.accept import Outcome
-from tensorc.ir.node import postorder
+from tensorc.ir.node import Node, children, postorder, rebuild
 from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.print_tensor import show
 from tensorc.ir.tensor import Expr, Position, Program, Read, Reduce, free_indices, value_type
@@ -55,8 +55,8 @@ def validate(source: Program, result: Program, sizes: Mapping[str, int], seed: i
     """Compare every output of two canonical programs. `sizes`: the extents of this compile, which
     only decide the signs of constants."""
     try:
-        left = encode(source, sizes, True)
-        right = encode(apart(result, source), sizes, True)
+        after, before = apart(result, source)
+        left, right = encode(before, sizes, True), encode(after, sizes, True)
     except (Unsuitable, Unfused) as reason:
         return Check(Outcome.UNDECIDED, str(reason))
     terms = {item.tensor.name: term for item, term in left.roots}
@@ -166,7 +166,7 @@ class _Drawing:
 def _anonymous(expr: Expr) -> tuple[tuple[str, ...], str]:
     """The free indices of an expression in order of appearance, and its text without names.
 
-    A read under bare indices is its tensor; bound indices keep their names.
+    A read under bare indices is its tensor; bound indices are named after their reduction's height.
     """
     match expr:
         case Read(tensor, subscripts) if all(isinstance(sub, Position) for sub in subscripts):
@@ -176,13 +176,29 @@ def _anonymous(expr: Expr) -> tuple[tuple[str, ...], str]:
         case _:
             pass
     free = free_indices(expr)
-    bound = {i for item in postorder([expr]) if isinstance(item, Reduce) for i in item.indices}
     order = dict.fromkeys(
         item.index
         for item in postorder([expr])
         if isinstance(item, Position) and item.index in free
     )
     names = {index: f"_{number}" for number, index in enumerate(order)}
-    if bound & free:
-        return tuple(order), show(expr)
-    return tuple(order), show(renamed(expr, names, {}))
+    return tuple(order), show(renamed(_with_plain_binders(expr), names, {}))
+
+
+def _with_plain_binders(expr: Expr) -> Expr:
+    """The expression with bound indices named after the height of their reduction."""
+    made: dict[Node, Node] = {}
+    height: dict[Node, int] = {}
+    for item in postorder([expr]):
+        inner = max((height[part] for part in children(item)), default=0)
+        new = rebuild(item, lambda part: made[part])
+        if isinstance(new, Reduce) and not new.reducer.keeps:
+            inner += 1
+            to = {index: f"@{inner}_{n}" for n, index in enumerate(new.indices)}
+            where = None if new.where is None else renamed(new.where, to, {})
+            body = renamed(new.body, to, {})
+            new = Reduce(new.reducer, tuple(to.values()), body, where, new.dtype)
+        made[item], height[item] = new, inner
+    found = made[expr]
+    assert isinstance(found, Expr)
+    return found

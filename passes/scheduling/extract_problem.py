@@ -78,14 +78,25 @@ def extract(kernel: Kernel, machine: Machine, product: Product) -> LoopText:
     apart as operations; the message is a sentence.
     """
     kernel = divide(kernel, machine)
-    before, loop, after = _split(kernel)
+    return loop_text(kernel, machine, product, *_split(kernel))
+
+
+def loop_text(
+    kernel: Kernel, machine: Machine, product: Product, before: tuple[Statement, ...], loop: Loop,
+    after: tuple[Statement, ...], kept: tuple[Tile, ...] = (),
+) -> LoopText:  # fmt: skip
+    """The loop problem of one loop of a kernel, whose rows are divided, with what stands around it.
+    `kept`: tiles in registers from outside that live as long as the loop.
+
+    Raises Unpipelined if nothing in it is a product, or its statements cannot be told apart.
+    """
     if not any(multiplies(item, machine) for item in statements(loop.body)):
         raise Unpipelined(f"no tensor core works in the loop of {loop.index}")
     ledger, sizes = Ledger(product), lanes_of(kernel)
     named = dict(_named(groups(loop, machine, ledger, sizes)))
     found = {i.name: i for name, group in named.items() for i in instances(group, name, sizes)}
     placed = None if started_apart(loop, machine) else _placed(kernel, product)
-    extraction = _Extraction(kernel, loop, machine, ledger, sizes, found, placed)
+    extraction = _Extraction(kernel, loop, machine, ledger, sizes, found, placed, kept)
     problem = extraction.problem(product, before, after)
     return LoopText(
         problem,
@@ -166,6 +177,7 @@ class _Extraction:
     sizes: Mapping[str, int]
     instances: Mapping[str, Instance]
     placed: Placement | None
+    kept: tuple[Tile, ...]
 
     def problem(
         self, product: Product, before: tuple[Statement, ...], after: tuple[Statement, ...]
@@ -186,7 +198,10 @@ class _Extraction:
 
     def roles(self) -> tuple[Role, ...]:
         """One warp for copies and a warp group for each part of the work; or the whole block."""
-        base, parts = self.ledger.cycles("register.base"), self.instances.values()
+        parts = self.instances.values()
+        some = max(parts, key=lambda item: len(item.windows))  # a part of what is divided
+        base = self.ledger.cycles("register.base")
+        base += sum(self.registers(tile, some) for tile in self.kept)
         if self.placed is not None:
             return (Role("block", self.placed.warps, base),)
         count = 1 + max((item.part or 0 for item in parts), default=0)

@@ -54,11 +54,11 @@ class Line:
 # --- calls ----------------------------------------------------------------------------------------
 
 
-def per_call(call: Callable[[], object]) -> float:
-    """Microseconds of a warm call: the median over rounds of 500."""
+def per_call(call: Callable[[], object]) -> list[float]:
+    """Microseconds of a warm call, in rounds of 500."""
     for _ in range(3):
         call()
-    return statistics.median(timeit.repeat(call, number=500, repeat=41)) / 500 * 1e6
+    return [spent / 500 * 1e6 for spent in timeit.repeat(call, number=500, repeat=41)]
 
 
 def warm_calls() -> Iterator[Line]:
@@ -75,9 +75,11 @@ def warm_calls() -> Iterator[Line]:
         for way, call in ways.items():
             if name == "jax" and way == "into(out)":
                 continue  # its arrays are not written into
-            spent, barred = per_call(call), name != "jax"
+            rounds, barred = per_call(call), name != "jax"
+            spent = statistics.median(rounds)
             yield Line(
-                f"warm call, 3 small arrays: {name} {way}", f"{spent:.2f} us",
+                f"warm call, 3 small arrays: {name} {way}",
+                f"{spent:.2f} us [{min(rounds):.2f}, {max(rounds):.2f}]",
                 "<= 5 us" if barred else "no bar", spent <= 5 if barred else None,
             )  # fmt: skip
 

@@ -51,7 +51,7 @@ def tile_apart(program: Program, wanted: Wanted) -> Tiled:
     checks = tuple(dict.fromkeys(check for plan in plans for check in plan.checks))
     whole = replace(program, equations=equations, extents=tuple(extents.items()), checks=checks)
     plain = lower(whole, wanted.widths, wanted.units, wanted.machine, wanted.static)
-    by_name = {kernel.name: kernel for kernel in plain.kernels}
+    by_name = _with_parts(plain, {item.tensor.name for item in equations})
     kernels: list[Kernel] = []
     reasons: dict[str, str] = {}
     taken = wanted.names.union(by_name)
@@ -62,9 +62,22 @@ def tile_apart(program: Program, wanted: Wanted) -> Tiled:
                 kernels.append(chosen(item, scene, wanted).kernel)
             except Unfused as why:
                 for output in item.outputs:
-                    kernels.append(by_name[output.tensor.name])
+                    kernels += by_name[output.tensor.name]
                     reasons[output.tensor.name] = str(why)
-    return Tiled(replace(plain, kernels=tuple(kernels)), reasons)
+    written = {tensor.name for kernel in kernels for tensor in kernel.writes}
+    spaces = tuple(item for item in plain.workspaces if item.name in written)
+    return Tiled(replace(plain, workspaces=spaces, kernels=tuple(kernels)), reasons)
+
+
+def _with_parts(plain: TileProgram, names: set[str]) -> dict[str, list[Kernel]]:
+    """The kernels of each equation: its own, the last, and those of the parts before it."""
+    found: dict[str, list[Kernel]] = {}
+    waiting: list[Kernel] = []
+    for kernel in plain.kernels:
+        waiting.append(kernel)
+        if kernel.name in names:
+            found[kernel.name], waiting = waiting, []
+    return found
 
 
 def _plans(program: Program, wanted: Wanted) -> Iterator[Plan]:

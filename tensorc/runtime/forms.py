@@ -55,7 +55,7 @@ def key(operands: Sequence[Any]) -> tuple[object, ...] | None:
             if not array.flags.aligned:
                 return None
             parts += (array.shape, array.strides, array.dtype)
-        elif (form := _FORMS.get(kind)) is not None:
+        elif (form := _FORMS.get(kind)) is not None:  # pyright: ignore[reportUnknownArgumentType]
             try:
                 parts += form(array)
             except (RuntimeError, ValueError, AttributeError):

@@ -16,7 +16,7 @@ from tensorc.ir.rounding import numpy_dtype
 from tensorc.ir.tensor import Program
 from tensorc.runtime.arrays import scalar
 from tensorc.runtime.compiled import Call
-from tensorc.runtime.forms import SCALARS, key, reader, starting
+from tensorc.runtime.forms import SCALARS, Reader, key, reader, starting
 from tensorc.runtime.results import is_direct
 
 Array = npt.NDArray[Any]
@@ -49,7 +49,7 @@ class Warm:
         taken. With `checks` in the program they are written after all has gone well."""
         self.outputs, self.views = tuple(outputs), tuple(views)
         self.form, self.places = key(outputs), [view.ctypes.data for view in views]
-        self.targets = [
+        self.targets: list[tuple[Reader, int, Any]] = [
             (reader(output), place, output if isinstance(output, np.ndarray) else None)
             for output, place in zip(outputs, self.places, strict=True)
         ]

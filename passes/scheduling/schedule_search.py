@@ -168,7 +168,7 @@ class _State:
             return False
         effort = self.meter.effort
         spent = min(1.0, 2 * self.meter.spent / effort.total) if effort.total else 1.0
-        return self.model.ii - low <= 1 + int(spent * effort.gap * self.model.ii)
+        return self.model.ii - low <= 1 + int(spent**2 * effort.gap * self.model.ii)
 
     def found(self) -> Found:
         """What is known, for the caller."""

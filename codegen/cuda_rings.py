@@ -124,7 +124,7 @@ class Rings:
         panel = min(sizes[order[-1]], (swizzle or SPAN) // bytes_)
         rows = math.prod(sizes[axis] for axis in order[:-1])
         map_ = self.map(let.body.tensor, let.body.subscripts, sizes, order, panel, swizzle)
-        base = self.base(at)
+        base = self.base(iteration(at))
         coordinates: list[str] = []
         for part in reversed(let.body.subscripts):
             if not isinstance(part, Position):
@@ -164,14 +164,13 @@ class Rings:
             self.maps[made] = self.scope.names.derived("map", tensor.name)
         return self.maps[made]
 
-    def number(self, at: At) -> str:
+    def number(self, iteration: str) -> str:
         """The number of the loop's block in an iteration, upwards."""
-        number = iteration(at)
-        return f"tiles - 1 - ({number})" if self.loop.down else number
+        return f"tiles - 1 - ({iteration})" if self.loop.down else iteration
 
-    def base(self, at: At) -> str:
+    def base(self, iteration: str) -> str:
         """The base of the loop's block in an iteration."""
-        number = self.number(at)
+        number = self.number(iteration)
         if self.loop.down:
             number = f"({number})"
         lower = self.scope.parameters.polynomial(self.loop.lower)

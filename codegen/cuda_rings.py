@@ -64,21 +64,14 @@ class Rings:
     def start(self) -> Iterator[str]:
         """The names of slots and barriers, and the barriers' counts of arrivals."""
         for ring in self.made.rings:
-            yield f"for (int n = 0; n < {ring.depth}; n++) {{"
-            label = f'"{ring.name}", n'
-            yield (
-                f"  tc_note_name(shared + {ring.offset} + n * {ring.bytes}, {ring.bytes}, {label});"
-            )
-            for which in ("full", "empty"):
-                at = f"shared + {self.barrier(ring.name, which)} + 8 * n"
-                yield f'  tc_note_name({at}, 8, "{which} {ring.name}", n);'
-            yield "}"
+            place = f"shared + {ring.offset}, {ring.bytes}, {ring.depth}"
+            full = self.barrier(ring.name, "full")
+            yield f'tct_name_ring({place}, shared + {full}, "{ring.name}");'
         yield "if (threadIdx.x == 0) {"
         for ring in self.made.rings:
-            counts = {"full": ring.full_arrivals, "empty": ring.empty_arrivals}
-            for which, count in counts.items():
-                at = f"shared + {self.barrier(ring.name, which)} + 8 * n"
-                yield f"  for (int n = 0; n < {ring.depth}; n++) tc_mbar_init({at}, {count});"
+            full = self.barrier(ring.name, "full")
+            counts = f"{ring.depth}, {ring.full_arrivals}, {ring.empty_arrivals}"
+            yield f"  tct_init_ring(shared + {full}, {counts});  // {ring.name}"
         yield "  tc_fence_mbar_init();"
         yield "}"
         yield "tc_syncthreads();"

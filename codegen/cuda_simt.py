@@ -33,7 +33,7 @@ from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.codegen.cuda_shared import element as shared_element
 from tensorc.ir.dtypes import BF16, BOOL, F16, F32, DType, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
-from tensorc.ir.tensor import Expr, Select, free_indices
+from tensorc.ir.tensor import Expr, Select, Value, free_indices
 from tensorc.ir.tile import Frame, Let, Operand, Tile
 from tensorc.ir.walk_tile import constant as constant_everywhere
 from tensorc.ir.walk_tile import tensors_in, values_in
@@ -211,6 +211,13 @@ def reduction(scope: Scope, item: Let, across: bool = True) -> Iterator[str]:
     for line in _parts(scope, item, frame, outer, neutral):
         yield "  " + line
     pairs = {"i": ("2 * side", "2 * side + 1"), "j": ("side", "side + 2")}
+    if outer and not across and item.onto is not None:
+        own = tuple(f"part[{n}]" for n in pairs[outer])
+        start = f"{scope.variables[item.onto.name]}[{outer}][side]"
+        total = _function(op, (start, f"({_function(op, own, kind)})"), kind)
+        yield f"  TCT_FOR(side, 2) {name}[{outer}][side] = {total};"
+        yield "}"
+        return
     if outer:
         yield "  TCT_FOR(side, 2) {"
         first, second = pairs[outer]
@@ -319,6 +326,12 @@ def operand(scope: Scope, item: Let) -> Iterator[str]:
     scope.leave()
     if new:
         yield f"u32 {name}[{steps}][{count}][4];"
+    if not lines and isinstance(item.body, Value):  # registers as they are
+        array = scope.variables[item.body.tile]
+        pair = ", ".join(f"{array}[i][2 * s + word / 2][word % 2 * 2{more}]" for more in ("", " + 1"))
+        made = f"{name}[s][i][word] = {PACKED[tile.dtype]}({pair});"
+        yield f"TCT_FOR(s, {steps}) TCT_FOR(i, {count}) TCT_FOR(word, 4) {made}"
+        return
     yield f"TCT_FOR(s, {steps}) TCT_FOR(i, {count}) TCT_FOR(word, 4) {{"
     yield "  const int j = 2 * s + word / 2;"
     yield "  float pair[2];"

@@ -9,7 +9,7 @@ value of it element by element.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tensorc.ir.needed import needed
@@ -50,21 +50,32 @@ def tile_apart(program: Program, wanted: Wanted) -> Tiled:
     extents = dict(item for plan in plans for item in plan.extents)
     checks = tuple(dict.fromkeys(check for plan in plans for check in plan.checks))
     whole = replace(program, equations=equations, extents=tuple(extents.items()), checks=checks)
-    plain = lower(whole, wanted.widths, wanted.units, wanted.machine, wanted.static)
-    by_name = {kernel.name: kernel for kernel in plain.kernels}
-    kernels: list[Kernel] = []
+    by_name: dict[str, Kernel] = {}
     reasons: dict[str, str] = {}
-    taken = wanted.names.union(by_name)
+    taken = wanted.names | {item.tensor.name for item in equations}
     for plan in plans:
         scene = replace(wanted, names=taken).scene(program, plan)
         for item in plan.kernels:
+            names = [output.tensor.name for output in item.outputs]
             try:
-                kernels.append(chosen(item, scene, wanted).kernel)
+                by_name[names[0]] = chosen(item, scene, wanted).kernel
             except Unfused as why:
-                for output in item.outputs:
-                    kernels.append(by_name[output.tensor.name])
-                    reasons[output.tensor.name] = str(why)
-    return Tiled(replace(plain, kernels=tuple(kernels)), reasons)
+                reasons.update(dict.fromkeys(names, str(why)))
+    plain = _plain(whole, reasons, wanted)
+    by_name |= {kernel.name: kernel for kernel in plain.kernels}
+    kernels = tuple(by_name[i.tensor.name] for i in equations if i.tensor.name in by_name)
+    return Tiled(replace(plain, kernels=kernels), reasons)
+
+
+def _plain(program: Program, names: Container[str], wanted: Wanted) -> TileProgram:
+    """Plain kernels for some equations of a program, which stores the results of all."""
+    own = tuple(item for item in program.equations if item.tensor.name in names)
+    made = lower(
+        replace(program, equations=own), wanted.widths, wanted.units, wanted.machine, wanted.static
+    )
+    outputs = {item.tensor.name for item in program.outputs}
+    stored = tuple(i.tensor for i in program.equations if i.tensor.name not in outputs)
+    return replace(made, workspaces=stored)
 
 
 def _plans(program: Program, wanted: Wanted) -> Iterator[Plan]:

@@ -59,7 +59,8 @@ def fuse(
     choices = _candidates(program, stored) if cuts == "cost" else ()
     subsets = chain.from_iterable(combinations(choices, n) for n in range(len(choices) + 1))
     cutting = [_Cuts(program, (*stored, *subset), tuple(stored), sizes or {}) for subset in subsets]
-    drafts = [_draft(cuts, hints) for cuts in cutting]
+    kernels = _Kernels(program, hints)
+    drafts = [_draft(cuts, kernels) for cuts in cutting]
     best = min(drafts, key=lambda item: (item.time, len(item.cuts.stored)))
     return _planned(best, tuple(item.note for item in drafts))
 
@@ -151,23 +152,63 @@ def _needs(program: Program, kept: set[str]) -> dict[str, set[str]]:
     return found
 
 
-def _expressions(cuts: _Cuts) -> tuple[list[list[Equation]], Inliner]:
-    """Kernels' outputs with bodies over parameters and stored tensors, factors pulled out."""
-    program = cuts.program
-    kept = {item.tensor.name for item in program.outputs} | set(cuts.stored)
-    groups = _groups(cuts)
-    made: list[list[Equation]] = []
-    inliner = Inliner(program, kept)
-    for group in groups:
-        inliner.kept = frozenset(kept - {item.tensor.name for item in group})
+class _Kernels:
+    """Kernels of one program as outputs over parameters and stored tensors, factors pulled out.
+    Each is made once, however many choices of cuts have it."""
+
+    def __init__(self, program: Program, hints: Mapping[str, int]) -> None:
+        self.program, self.hints = program, hints
+        self.inliner = Inliner(program, ())
+        self._made: dict[tuple[frozenset[str], ...], _Made] = {}
+
+    def of(self, group: Sequence[Equation], kept: set[str]) -> _Made:
+        """A kernel where these intermediates and outputs are `kept` in memory."""
+        names = frozenset(item.tensor.name for item in group)
+        inside, ends = self._reached(group, kept - names)
+        key = (names, inside, ends)
+        if key not in self._made:
+            self._made[key] = self._anew(group, ends)
+        return self._made[key]
+
+    def _reached(
+        self, group: Sequence[Equation], kept: set[str]
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """The equations that a kernel computes, and the kept ones that it reads."""
+        inside: set[str] = set()
+        ends: set[str] = set()
+        waiting = [item.tensor.name for item in group]
+        while waiting:
+            name = waiting.pop()
+            if name in kept:
+                ends.add(name)
+            elif name in self.inliner.equations and name not in inside:
+                inside.add(name)
+                nodes = postorder([self.inliner.equations[name].body])
+                waiting += [node.tensor.name for node in nodes if isinstance(node, Read)]
+        return frozenset(inside), frozenset(ends)
+
+    def _anew(self, group: Sequence[Equation], ends: frozenset[str]) -> _Made:
+        inliner = self.inliner
+        inliner.kept = ends
         inliner.forget()
         bodies = [inliner.whole(item.body) for item in group]
-        judge = Reads(program, inliner.extents, inliner.checked, inliner.bound)
+        judge = Reads(self.program, inliner.extents, inliner.checked, inliner.bound)
         exprs = judge.guarded([delay(body, inliner.extents) for body in bodies])
         taken = {index for item in group for index in item.indices}
         named = inliner.named(exprs, taken | _free_names(exprs))
-        made.append([replace(i, body=e) for i, e in zip(group, named, strict=True)])
-    return made, inliner
+        made = [replace(i, body=e) for i, e in zip(group, named, strict=True)]
+        values = {inliner.extents[name]: size for name, size in self.hints.items()}
+        sizes = {name: values[size] for name, size in inliner.extents.items() if size in values}
+        return _Made(made, work(made, sizes), traffic(made, self.hints))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The outputs of one kernel, its operations and the bytes that it moves."""
+
+    outputs: list[Equation]
+    operations: float
+    bytes: float
 
 
 def _free_names(exprs: Sequence[Expr]) -> set[str]:
@@ -197,16 +238,16 @@ def _names(exprs: Iterable[Expr]) -> set[str]:
     return bound | {node.index for node in nodes if isinstance(node, Position | Extent)}
 
 
-def _draft(cuts: _Cuts, hints: Mapping[str, int]) -> _Draft:
+def _draft(cuts: _Cuts, kernels: _Kernels) -> _Draft:
     """The kernels of these cuts with an estimate of their time, and how it comes about."""
-    groups, inliner = _expressions(cuts)
-    values = {inliner.extents[name]: size for name, size in hints.items()}
-    sizes = {name: values[size] for name, size in inliner.extents.items() if size in values}
-    done = sum(work(group, sizes) for group in groups)
-    moved = sum(traffic(group, hints) for group in groups)
-    time = done / RATE + moved / BANDWIDTH + START * len(groups)
-    text = f"{len(groups)} kernels, {done:.3g} operations, {moved:.3g} bytes"
-    return _Draft(cuts, groups, inliner, time, f"stored {_names_of(cuts.stored)}: {text}")
+    kept = {item.tensor.name for item in cuts.program.outputs} | set(cuts.stored)
+    made = [kernels.of(group, kept) for group in _groups(cuts)]
+    done = sum(item.operations for item in made)
+    moved = sum(item.bytes for item in made)
+    time = done / RATE + moved / BANDWIDTH + START * len(made)
+    text = f"{len(made)} kernels, {done:.3g} operations, {moved:.3g} bytes"
+    note = f"stored {_names_of(cuts.stored)}: {text}"
+    return _Draft(cuts, [item.outputs for item in made], kernels.inliner, time, note)
 
 
 def _names_of(stored: Sequence[str]) -> str:

@@ -163,11 +163,16 @@ class Rings:
             self.maps[made] = self.scope.names.derived("map", tensor.name)
         return self.maps[made]
 
+    def number(self, at: At) -> str:
+        """The number of the loop's block in an iteration, upwards."""
+        number = iteration(at)
+        return f"tiles - 1 - ({number})" if self.loop.down else number
+
     def base(self, at: At) -> str:
         """The base of the loop's block in an iteration."""
-        number = iteration(at)
+        number = self.number(at)
         if self.loop.down:
-            number = f"(tiles - 1 - ({number}))"
+            number = f"({number})"
         lower = self.scope.parameters.polynomial(self.loop.lower)
         start = "" if self.loop.lower.constant == 0 else f"{lower} + "
         return f"{start}(i64)({number}) * {self.loop.block}"

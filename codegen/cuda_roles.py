@@ -20,7 +20,7 @@ from tensorc.codegen.cuda_rings import Rings, iteration
 from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.codegen.cuda_wgmma import product
 from tensorc.ir import channel
-from tensorc.ir.channel import Done, Get, Pass, Perform, Put, Role, Turn, Wait, When
+from tensorc.ir.channel import At, Done, Get, Pass, Perform, Put, Role, Turn, Wait, When
 from tensorc.ir.dtypes import F32, value_of
 from tensorc.ir.launch import Map, Strides
 from tensorc.ir.placement import Pipelined, Placement
@@ -81,6 +81,9 @@ class Roles:
         self.flying: list[str] = []  # results in flight, oldest first
         self.values: dict[str, str] = {}  # the arrays of the current role's values
         self.current, self.number = made.roles[0], 0
+        self.got: Get | None = None  # the element that came last
+        self.busy = False  # whether threads have worked since the last end of a basic block
+        self.at = At("tile", 0)  # the iteration of the current operation
 
     @property
     def maps(self) -> tuple[Map, ...]:
@@ -205,14 +208,23 @@ class Roles:
         lower, upper = (self.parameters.polynomial(p) for p in (self.loop.lower, self.loop.upper))
         yield f"const int tiles = tct_tiles({lower}, {upper}, {self.loop.block});"
         self.scope.block[self.loop.index] = self.loop.block
+        low, high = (self.parameters.polynomial(p) for p in self.loop.full)
+        if self.current.warps > 1 and any(
+            self.loop.index in let.edge for let in self.lets.values()
+        ):
+            yield f"const int full = tct_full({lower}, {high}, {self.loop.block});"
+            if self.loop.full[0].constant != 0:
+                yield f"const int begun = tct_tiles({lower}, {low}, {self.loop.block});"
 
     def block(self, role: Role) -> Iterator[str]:
         """Prologue, steady state and epilogue."""
         yield from self.section(role.prologue)
         if role.steady:
+            self.got = None
             yield f"for (int step = {role.first}; step < tiles; step++) {{"
             yield from ("  " + line for line in self.section(role.steady))
             yield "}"
+            self.got = None
         yield from self.section(role.epilogue)
 
     def section(self, body: Sequence[channel.Statement]) -> Iterator[str]:
@@ -221,17 +233,20 @@ class Roles:
                 yield f"// {print_statement(item).replace('[i', '[step')}"
             match item:
                 case When(at, inner):
+                    self.got = None
                     while inner and isinstance(inner[0], Wait):  # no harm where nothing flies
                         yield from self.section(inner[:1])
                         inner = inner[1:]
                     yield f"if ({iteration(at)} < tiles) {{"
                     yield from ("  " + line for line in self.section(inner))
                     yield "}"
+                    self.got = None  # or there may be none
                 case Put(ring, call):
                     (name,) = self.bodies[call.operation].statements
                     yield from self.rings.put(ring, call.at, self.lets[name])
                 case Get(ring, at):
                     yield self.rings.get(ring, at)
+                    self.got, self.busy = item, False
                 case Done(ring, at, _):
                     yield self.rings.done(ring, at)
                 case Turn(token):
@@ -239,6 +254,7 @@ class Roles:
                 case Pass(token):
                     yield f"tc_bar_arrive<{self.token(token)}, {2 * GROUP}>();"
                 case Wait(_, pending):
+                    yield from self.apart()
                     yield f"tc_wgmma_wait<{pending}>();"
                     done = self.flying[: len(self.flying) - pending]
                     self.flying = self.flying[len(self.flying) - pending :]
@@ -247,6 +263,15 @@ class Roles:
                             yield f"tc_tie({name});"
                 case Perform():
                     yield from self.perform(item)
+
+    def apart(self) -> Iterator[str]:
+        """What keeps the work of threads before a wait for products: the end of a basic block,
+        inside of which ptxas moves such waits up. An element that is in use is there: a wait for it
+        is a branch that is not taken."""
+        if self.busy and self.got is not None:
+            again = self.rings.get(self.got.ring, self.got.at)
+            yield f"{again}  // still: what is above stays there"
+        self.busy = False
 
     def token(self, name: str) -> int:
         return next(token.barrier for token in self.made.tokens if token.name == name)
@@ -300,6 +325,7 @@ class Roles:
                 if read.name in self.values:
                     self.scope.variables[tile] = self.values[read.name]
                     self.scope.variables[tile.removesuffix("'")] = self.values[read.name]
+        self.at = item.call.at
         name = self.loop.index
         self.scope.e.base[name] = f"({self.rings.base(item.call.at)})"
         names = self.bodies[item.call.operation].statements
@@ -320,6 +346,7 @@ class Roles:
                 self.flying += [(yield from product(self.rings, let, item, target, self.whole))]
             else:
                 yield from self.simple(let, target)
+                self.busy = True
             self.scope.variables[statement] = target
         for other, source, tile in copies:
             shape = dimensions(tile, self.scope.placement) if tile.axes else ()
@@ -373,10 +400,9 @@ class Roles:
         for index in let.edge:
             base = self.scope.e.base[index]
             if index == self.loop.index:
-                low, high = self.loop.full
-                if low.constant != 0:
-                    tests.append(f"{self.parameters.polynomial(low)} <= {base}")
-                tests.append(f"{base} + {self.loop.block} <= {self.parameters.polynomial(high)}")
+                number = self.rings.number(self.at)
+                tests += [f"begun <= {number}"] if self.loop.full[0].constant != 0 else []
+                tests.append(f"{number} < full")
             elif not self.scope.whole(index):
                 size = self.scope.block.get(index, 0)
                 tests.append(f"{base} + {size} <= {self.parameters.extent(index)}")

@@ -68,9 +68,10 @@ def operand(
     shift = rings.scope.windows.get(across[0], 0)
     whole = order[-1] in along  # K-major: 64 of k in a panel
     shift = shift * SPAN if whole else shift // 64 * rows * SPAN
-    at = f"shared + {ring.offset + shift}" + (f" + {slot} * {ring.bytes}" if slot != "0" else "")
+    first = f"shared + {ring.offset + shift}"
+    more = f" + {slot} * {ring.bytes // 16}" if slot != "0" else ""
     if not whole:
-        return f"tct_operand({at}, {rows * SPAN // 16})", f"s * {16 * SPAN // 16}", 1
+        return f"tct_operand({first}, {rows * SPAN // 16}){more}", f"s * {16 * SPAN // 16}", 1
     count = tile.sizes[tile.axes.index(order[-1])] // 64
     step = "s * 2" if count == 1 else f"s % 4 * 2 + s / 4 * {rows * SPAN // 16}"
-    return f"tct_operand({at}, 1)", step, 0
+    return f"tct_operand({first}, 1){more}", step, 0

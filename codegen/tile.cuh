@@ -14,6 +14,11 @@ TC_DEV int tct_tiles(i64 lower, i64 upper, int block) {
   return upper > lower ? (int)((upper - lower + block - 1) / block) : 0;
 }
 
+// blocks of `block` from `lower` that end at `upper` or below it
+TC_DEV int tct_full(i64 lower, i64 upper, int block) {
+  return upper > lower ? (int)((upper - lower) / block) : 0;
+}
+
 // `left` elements from here on, of which a piece takes at most `most`
 TC_DEV int tct_count(i64 left, int most) { return left < 0 ? 0 : (left < most ? (int)left : most); }
 

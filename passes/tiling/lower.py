@@ -61,10 +61,12 @@ from tensorc.passes.canonicalise import call, variants
 from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of, turned
 from tensorc.passes.tiling.early_reads import conjunction, entered, may_leave, optional
 from tensorc.passes.tiling.neutral import COMBINE, identity
+from tensorc.passes.tiling.tile_scopes import COSTLY
 from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
 
 SQUARE = 64  # elements along both sides of a block that a CPU turns
+SPARE = 1.15  # of the least work, what longer pieces of rows may cost
 
 
 @dataclass(frozen=True)
@@ -168,14 +170,26 @@ class _Lowering:
         return found
 
     def wide(self, lane: str | None, rows: str | None, body: Expr) -> int:
-        """Vectors side by side: several where rows share what they read, or where sums run across
-        rows in memory, of which each step then reads a longer piece."""
+        """Vectors side by side: several where rows share what they read; where sums run across
+        rows in memory, of which each step then reads a longer piece; and where functions of many
+        steps have to wait for themselves."""
         if rows is not None:
             return self.widths.vectors
-        sums = [item for item in postorder([body]) if isinstance(item, Reduce)]
-        most = 4 * self.widths.vectors if self.widths.vectors > 1 else 1
-        long = lane is not None and self.static.get(lane, most * self.lanes) >= most * self.lanes
-        return most if long and any(lane in free_indices(i) for i in sums) else 1
+        if lane is None or self.widths.vectors == 1:
+            return 1
+        nodes = list(postorder([body]))
+        if any(isinstance(item, Reduce) and lane in free_indices(item) for item in nodes):
+            return self.side_by_side(self.static.get(lane), 4 * self.widths.vectors)
+        costly = any(isinstance(n, Apply) and n.function.name in COSTLY for n in nodes)
+        return self.side_by_side(self.static.get(lane), self.widths.vectors) if costly else 1
+
+    def side_by_side(self, size: int | None, most: int) -> int:
+        """At most so many vectors, the most that make little work beyond the end of an extent."""
+        if size is None or size < 2 * self.lanes:
+            return most if size is None else 1
+        counts = [n for n in (16, 8, 4, 2, 1) if n <= most]
+        work = {n: -(-size // (n * self.lanes)) * n for n in counts}
+        return next(n for n in counts if work[n] <= SPARE * min(work.values()))
 
     def fitting(self, index: str, lanes: int) -> int:
         """The block, or on a CPU the least power of two that covers a small static extent."""
@@ -301,7 +315,14 @@ class _Lowering:
     def combined(self, item: Reduce, carry: Value, element: Expr) -> Expr:
         """The carried value with one more element. A sum takes two products one after the other,
         `(sum + p) - q` for `sum + (p - q)`: each is then one multiply-add, as in the parts of a
-        complex product."""
+        complex product. What is not selected leaves a sum as it is."""
+        match element:
+            case Select(condition, yes, no) if item.reducer is SUM and no is identity(
+                SUM, carry.dtype
+            ):
+                return Select(condition, self.combined(item, carry, yes), carry)
+            case _:
+                pass
         if item.reducer is SUM and not self.ordered and value_type(element) is carry.dtype:
             match element:
                 case Apply(function, (Apply(first) as p, Apply(second) as q)) if (

@@ -78,8 +78,8 @@ TC_KERNEL(384, 1) kernel_0(TC_GRID_CONST CUtensorMap map_a, TC_GRID_CONST CUtens
         tc_bar_sync<1, 256>();
         // c.0[0] = c.0(A[0], B[0], c.0[-1]) in flight on mma
         {
-          const u32 b = tct_operand(shared + 132096 + ((before + 0) % 3) * 32768, 1);
-          const u32 a = tct_operand(shared + 66560 + ((before + 0) % 4) * 16384, 1);
+          const u32 b = tct_operand(shared + 132096, 1) + ((before + 0) % 3) * 2048;
+          const u32 a = tct_operand(shared + 66560, 1) + ((before + 0) % 4) * 1024;
           tc_wgmma_fence();
           TCT_FOR(s, 4) tc_wgmma_f16<256, 0, 0>((float(&)[128])v_c0[0], tct_descriptor(a + s * 2), tct_descriptor(b + s * 2), 1);
           tc_wgmma_commit();
@@ -96,8 +96,8 @@ TC_KERNEL(384, 1) kernel_0(TC_GRID_CONST CUtensorMap map_a, TC_GRID_CONST CUtens
         tc_bar_sync<1, 256>();
         // c.0[step] = c.0(A[step], B[step], c.0[step - 1]) in flight on mma
         {
-          const u32 b = tct_operand(shared + 132096 + ((before + step) % 3) * 32768, 1);
-          const u32 a = tct_operand(shared + 66560 + ((before + step) % 4) * 16384, 1);
+          const u32 b = tct_operand(shared + 132096, 1) + ((before + step) % 3) * 2048;
+          const u32 a = tct_operand(shared + 66560, 1) + ((before + step) % 4) * 1024;
           tc_wgmma_fence();
           TCT_FOR(s, 4) tc_wgmma_f16<256, 0, 0>((float(&)[128])v_c0[0], tct_descriptor(a + s * 2), tct_descriptor(b + s * 2), 1);
           tc_wgmma_commit();
@@ -160,8 +160,8 @@ TC_KERNEL(384, 1) kernel_0(TC_GRID_CONST CUtensorMap map_a, TC_GRID_CONST CUtens
         tc_bar_sync<2, 256>();
         // c.1[0] = c.1(A[0], B[0], c.1[-1]) in flight on mma
         {
-          const u32 b = tct_operand(shared + 132096 + ((before + 0) % 3) * 32768, 1);
-          const u32 a = tct_operand(shared + 74752 + ((before + 0) % 4) * 16384, 1);
+          const u32 b = tct_operand(shared + 132096, 1) + ((before + 0) % 3) * 2048;
+          const u32 a = tct_operand(shared + 74752, 1) + ((before + 0) % 4) * 1024;
           tc_wgmma_fence();
           TCT_FOR(s, 4) tc_wgmma_f16<256, 0, 0>((float(&)[128])v_c1[0], tct_descriptor(a + s * 2), tct_descriptor(b + s * 2), 1);
           tc_wgmma_commit();
@@ -178,8 +178,8 @@ TC_KERNEL(384, 1) kernel_0(TC_GRID_CONST CUtensorMap map_a, TC_GRID_CONST CUtens
         tc_bar_sync<2, 256>();
         // c.1[step] = c.1(A[step], B[step], c.1[step - 1]) in flight on mma
         {
-          const u32 b = tct_operand(shared + 132096 + ((before + step) % 3) * 32768, 1);
-          const u32 a = tct_operand(shared + 74752 + ((before + step) % 4) * 16384, 1);
+          const u32 b = tct_operand(shared + 132096, 1) + ((before + step) % 3) * 2048;
+          const u32 a = tct_operand(shared + 74752, 1) + ((before + step) % 4) * 1024;
           tc_wgmma_fence();
           TCT_FOR(s, 4) tc_wgmma_f16<256, 0, 0>((float(&)[128])v_c1[0], tct_descriptor(a + s * 2), tct_descriptor(b + s * 2), 1);
           tc_wgmma_commit();

@@ -143,25 +143,8 @@ class Scope:
         return self.parameters.stride(tensor, axis) == "1"
 
     def even(self, tensor: Tensor, unit: int, bytes_: int) -> str:
-        """The condition under which pieces of `bytes_` along axis `unit` are aligned ("": never).
-
-        Pieces start at lanes that are multiples of their length.
-        """
-        item = tensor.dtype.bits // 8
-        pointer = self.parameters.pointer(tensor)
-        parts = [f"(u64){pointer}"]
-        for axis in range(len(tensor.shape)):
-            if axis == unit:
-                continue
-            stride = self.parameters.stride(tensor, axis)
-            number = stride.removesuffix("ll")
-            if number.isdigit():
-                if int(number) * item % bytes_:
-                    return ""
-            else:
-                parts.append(f"{item} * ({stride})")
-        both = " | ".join(parts)
-        return f"({both if len(parts) == 1 else f'({both})'} & {bytes_ - 1}) == 0"
+        """See `Parameters.even`; pieces start at lanes that are multiples of their length."""
+        return self.parameters.even(tensor, unit, bytes_)
 
     def rows_whole(self, tensor: Tensor, unit: int) -> bool:
         """Whether aligned rows along the last axis hold whole pieces: their length is a stride."""

@@ -21,12 +21,13 @@ condition. Fusion and tiling proper are other passes; this one is their fallback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tensorc.ir.dtypes import DType, settled
 from tensorc.ir.functions import FUNCTIONS, PROD, SUM, accumulator
 from tensorc.ir.node import Node, fact, postorder, rebuild
+from tensorc.ir.polynomial import known_extents
 from tensorc.ir.tensor import (
     Apply,
     Cast,
@@ -58,9 +59,18 @@ from tensorc.ir.tile import (
 from tensorc.machine.instruction import Machine
 from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, variants
-from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of, turned
+from tensorc.passes.tiling.contiguity import (
+    Units,
+    lanes_of,
+    reads_in,
+    reduction_lanes,
+    rows_of,
+    turned,
+)
 from tensorc.passes.tiling.early_reads import conjunction, entered, may_leave, optional
+from tensorc.passes.tiling.long_reductions import split_long
 from tensorc.passes.tiling.neutral import COMBINE, identity
+from tensorc.passes.tiling.thread_lanes import MOST, known, lanes_of_thread
 from tensorc.passes.tiling.tile_scopes import COSTLY
 from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
@@ -88,6 +98,8 @@ def lower(
     `ordered`: float sums and products run in ascending order, the last index fastest."""
     if MACHINES[machine].plain != "simt":
         program = turn_operands(program, units, static)
+    elif not ordered:
+        program = split_long(program, units, static, widths.lanes)
     outputs = {item.tensor.name for item in program.outputs}
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
@@ -123,13 +135,15 @@ class _Lowering:
         self, program: Program, widths: Widths, units: Units, changed: dict[Read, set[Read]],
         static: Mapping[str, int], machine: Machine, ordered: bool,
     ) -> None:  # fmt: skip
-        self.changed, self.widths, self.static = changed, widths, static
+        self.changed, self.widths = changed, widths
+        self.static = known_extents(program.extents, static)
         self.ordered = ordered
         self.row: str | None = None  # the index whose blocks are rows that share what they read
         self.plain, self.threads = Use(machine.plain), machine.plain == "simt"
         self.lanes, self.units, self.extents = widths.lanes, units, program.extent_of
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
         self.taken = set(self.extents) | {item.tensor.name for item in named}
+        self.each: dict[str, int] = {}  # lanes of a thread, where it has several
         self.scopes = [_Scope(None, 1)]
 
     def kernel(self, equation: Equation) -> Kernel:
@@ -140,6 +154,9 @@ class _Lowering:
         inner = [i for item in reduces if not self.in_order(item) for i in item.indices]
         lane = lanes_of(equation.indices, inner, body, element, self.units)
         rows = rows_of(equation.indices, lane, body) if self.widths.rows > 1 else None
+        if lane is not None and self.threads:
+            others = known((i for i in equation.indices if i != lane), self.static)
+            self.thread(lane, [*reads_in(body), element], others)
         blocks = self.blocks(lane, rows, body)
         self.row = rows if rows in blocks else None
         square = None if self.threads else turned(equation.indices, body, element, self.units)
@@ -153,7 +170,7 @@ class _Lowering:
             self.scopes[-1].statements.append(item)
 
         self.nest([(index, blocks.get(index, 1)) for index in order], store)
-        most = self.lanes if self.threads else SQUARE if square is not None else 1
+        most = MOST * self.lanes if self.threads else SQUARE if square is not None else 1
         grid, statements = peel(tuple(self.scopes[0].statements), most)
         return Kernel(
             equation.tensor.name, _tensors_read(body), (equation.tensor,), grid, statements
@@ -168,6 +185,14 @@ class _Lowering:
         if rows is not None and self.static.get(rows, 2) > 1:
             found[rows] = self.widths.rows
         return found
+
+    def thread(
+        self, index: str, accesses: Sequence[Read], others: Sequence[int | None]
+    ) -> None:  # fmt: skip
+        """Choose the lanes that a thread of a GPU has along an index."""
+        self.each[index] = lanes_of_thread(
+            index, accesses, self.units, self.lanes, self.static.get(index), others
+        )
 
     def wide(self, lane: str | None, rows: str | None, body: Expr) -> int:
         """Vectors side by side: several where rows share what they read; where sums run across
@@ -192,8 +217,10 @@ class _Lowering:
         return next(n for n in counts if work[n] <= SPARE * min(work.values()))
 
     def fitting(self, index: str, lanes: int) -> int:
-        """The block, or on a CPU the least power of two that covers a small static extent."""
+        """The block, of a GPU's threads with so many lanes each, or on a CPU the least power of two
+        that covers a small static extent."""
         size = self.static.get(index, lanes)
+        lanes *= self.each.get(index, 1)
         return lanes if self.threads or size >= lanes else max(2, 1 << (size - 1).bit_length())
 
     def nest(self, loops: list[tuple[str, int]], innermost: Callable[[], None]) -> None:
@@ -274,6 +301,8 @@ class _Lowering:
         rows = [s.index for s in outer if s.index and s.index == self.row]
         along = [s.index for s in outer if s.index and s.index != self.row]
         lane = None if along or self.in_order(item) else reduction_lanes(item, self.units)
+        if lane is not None and self.threads:
+            self.thread(lane, reads_in(item), [None])
         order = [i for i in item.indices if i != lane] + ([lane] if lane else [])
         axes = (*rows, *along, *optional(lane))
         dtype = accumulator(item.reducer, value_type(item.body), item.dtype)

@@ -23,10 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
-from tensorc.ir.dtypes import DType, settled
-from tensorc.ir.functions import FUNCTIONS, PROD, SUM, accumulator
-from tensorc.ir.node import Node, fact, postorder, rebuild
+from tensorc.ir.dtypes import BOOL, DType, settled
+from tensorc.ir.functions import ANY, FUNCTIONS, PROD, SUM, accumulator
+from tensorc.ir.node import Node, fact, postorder, rebuild, replaced
 from tensorc.ir.polynomial import known_extents
 from tensorc.ir.tensor import (
     Apply,
@@ -69,6 +70,7 @@ from tensorc.passes.tiling.contiguity import (
 )
 from tensorc.passes.tiling.early_reads import conjunction, entered, may_leave, optional
 from tensorc.passes.tiling.long_reductions import split_long
+from tensorc.passes.tiling.name_shared import shared_parts
 from tensorc.passes.tiling.neutral import COMBINE, identity
 from tensorc.passes.tiling.thread_lanes import MOST, known, lanes_of_thread
 from tensorc.passes.tiling.tile_scopes import COSTLY
@@ -165,7 +167,7 @@ class _Lowering:
         order = [index for index in equation.indices if index not in blocks] + list(blocks)
 
         def store() -> None:
-            value = self.flat(body, ())
+            value = self.named(self.flat(body, ()))
             item = Store(equation.tensor, subscripts, value, None, (), self.plain, ())
             self.scopes[-1].statements.append(item)
 
@@ -368,7 +370,7 @@ class _Lowering:
         body: Expr = item.body if item.dtype is None else Cast(item.dtype, item.body)
         neutral = identity(item.reducer, dtype)
         chosen = body if where is None else Select(where, body, neutral)
-        flat = self.flat(chosen, ())
+        flat = self.named(self.flat(chosen, ()))
         if lane is None:
             return flat
         inside = call("lt", Position(lane), Extent(lane))
@@ -378,6 +380,21 @@ class _Lowering:
         tile = self.tile("x", axes, settled(value_type(guarded)))
         self.emit(Let(tile, None, (), guarded, None, None, self.plain, (lane,)))
         return _value(tile)
+
+    def named(self, expr: Expr) -> Expr:
+        """The expression with names for what a long text would repeat."""
+        known: dict[Node, Node] = {}
+        for item in shared_parts(expr, self.extents) if self.threads else ():
+            dtype = settled(value_type(item.part))
+            guard, body = conjunction(item.guards), item.part
+            if guard is not None:
+                body = Select(guard, body, identity(ANY if dtype is BOOL else SUM, dtype))
+            free = free_indices(body)
+            axes = [s.index for s in self.scopes if s.index in free and s.lanes > 1]
+            tile = self.tile("x", tuple(filter(None, axes)), dtype)
+            self.map(tile, cast(Expr, replaced(body, known.get)))
+            known[item.part] = _value(tile)
+        return cast(Expr, replaced(expr, known.get))
 
     def inner_lanes(self, index: str | None) -> int:
         """The block of a reduction's own lanes: wide where rows share what they read."""

@@ -25,6 +25,7 @@ from tensorc.passes.tiling.fold_scale import fold_scale
 from tensorc.passes.tiling.frames import Frames
 from tensorc.passes.tiling.match import Groups, product, unify
 from tensorc.passes.tiling.operands import Names
+from tensorc.passes.tiling.remember import remember
 from tensorc.passes.tiling.reuse import reuse
 from tensorc.passes.tiling.shapes import LEAST, SUMS, Shape, power, shared_out
 from tensorc.passes.tiling.tile_pass import Walks
@@ -185,7 +186,7 @@ class _Chain:
         reads = {node.tensor: None for node in postorder(roots) if isinstance(node, Read)}
         writes = tuple(output.tensor for output in self.item.outputs)
         made = Kernel(writes[0].name, tuple(reads), writes, self.grid, self.scopes.statements)
-        made = fold_scale(made, self.scene.static)
+        made = remember(fold_scale(made, self.scene.static), self.scene.static)
         return _parted(reuse(made), self.rows, self.lanes, _atom(self.scene, "m"))
 
     def _output(self, output: Equation) -> None:

@@ -19,17 +19,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensorc.codegen.cuda import CudaModule
-from tensorc.ir.placement import Pipelined
+from tensorc.emulated import levels, request, with_roles
 from tensorc.ir.read_tile import read
+from tensorc.lang import read as programs
 from tests.codegen.tile_kernels import compiled, emit
 from tests.requirements import cuobjdump
-from tests.scheduling.texts import TEXTS, loop, pipelined, program
+from tests.scheduling.texts import TEXTS
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
 TENSOR = ("HGMMA", "HMMA")
 _LINE = re.compile(
-    r"/\*([0-9a-f]{4,5})\*/\s+(?:@!?U?P\w+ +)?([A-Z][A-Z0-9_.]*)([^;]*);"
-)  # address, instruction, operands
+    r"/\*([0-9a-f]{4,5})\*/\s+(@!?U?P\w+ +)?([A-Z][A-Z0-9_.]*)([^;]*);"
+)  # address, predicate, instruction, operands
 Instruction = tuple[int, str, str]
+JUMP = "JUMP"  # a branch that is always taken
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Loop:
 
 def loops(cubin: Path) -> list[Loop]:
     """The innermost loops with products, in the order of their addresses."""
+    return [_counted(code) for code in loop_codes(instructions(cubin))]
+
+
+def instructions(cubin: Path) -> list[Instruction]:
+    """What the kernels of an image do."""
     tool = cuobjdump()
     assert tool is not None, "cuobjdump is missing: pip install nvidia-cuda-cuobjdump"
     path = os.pathsep.join([str(Path(tool).parent), os.environ.get("PATH", "")])
@@ -58,17 +66,38 @@ def loops(cubin: Path) -> list[Loop]:
         [tool, "-sass", str(cubin)], capture_output=True, text=True, timeout=120,
         env={**os.environ, "PATH": path}, check=True,
     )  # fmt: skip
-    code = [(int(at, 16), name, rest) for at, name, rest in _LINE.findall(answer.stdout)]
-    spans = [span for span in _backward(code) if any(_multiplies(i) for i in _within(code, span))]
-    inner = [a for a in spans if not any(a != b and a[0] <= b[0] and b[1] <= a[1] for b in spans)]
-    return [_counted(_within(code, span)) for span in sorted(inner)]
+    return listing(answer.stdout)
 
 
-def _backward(code: list[Instruction]) -> list[tuple[int, int]]:
+def listing(text: str) -> list[Instruction]:
+    """The instructions of a listing, without predicates; branches without one are jumps."""
+    return [
+        (int(at, 16), name if test or name != "BRA" else JUMP, rest)
+        for at, test, name, rest in _LINE.findall(text)
+    ]
+
+
+def loop_codes(code: list[Instruction]) -> list[list[Instruction]]:
+    """The instructions of each innermost loop with products. Where branches close some, jumps close
+    none: those lead from waits that are repeated at the end of a kernel back to where they belong.
+    """
+    return _loops(code, "BRA") or _loops(code, JUMP)
+
+
+def _loops(code: list[Instruction], closing: str) -> list[list[Instruction]]:
+    kept: list[tuple[int, int]] = []
+    for span in sorted(_backward(code, closing), key=lambda span: span[1] - span[0]):
+        apart = all(span[1] < other[0] or other[1] < span[0] for other in kept)
+        if apart and any(_multiplies(item) for item in _within(code, span)):
+            kept.append(span)
+    return [_within(code, span) for span in sorted(kept)]
+
+
+def _backward(code: list[Instruction], closing: str) -> list[tuple[int, int]]:
     """(first, last) address of what each backward branch closes."""
     found: list[tuple[int, int]] = []
     for at, name, rest in code:
-        target = re.search(r"0x([0-9a-f]+)", rest) if name.startswith("BRA") else None
+        target = re.search(r"0x([0-9a-f]+)", rest) if name.startswith(closing) else None
         if target and int(target[1], 16) < at:
             found.append((int(target[1], 16), at))
     return found
@@ -96,9 +125,10 @@ def shortest(code: list[Instruction]) -> list[Instruction]:
     for n, (_, name, rest) in enumerate(code[:-1]):
         if n not in before:
             continue
-        target = re.search(r"0x([0-9a-f]+)", rest) if name.startswith("BRA") else None
+        branch = name.startswith(("BRA", JUMP))
+        target = re.search(r"0x([0-9a-f]+)", rest) if branch else None
         ahead = place.get(int(target[1], 16), -1) if target else -1
-        for follower in (n + 1, ahead):
+        for follower in (ahead,) if name == JUMP else (n + 1, ahead):
             length = before[n][0] + 1
             if follower > n and length < before.get(follower, (length + 1, 0))[0]:
                 before[follower] = (length, n)
@@ -113,8 +143,10 @@ def _warps(name: str, static: dict[str, int]) -> CudaModule:
     return emit(read((TEXTS / f"{name}.txt").read_text()), static)
 
 
-def _roles(name: str) -> CudaModule:
-    return emit(program(name), placement=Pipelined(loop(name).kernel, pipelined(name), 132))
+def example(name: str, static: dict[str, int]) -> CudaModule:
+    """An example by warp groups with roles, from its equations."""
+    (item,) = programs((EXAMPLES / f"{name}.tc").read_text())
+    return levels(item, with_roles(request("sm_90a", static, {}))).module
 
 
 HEAD = {"d": 128, "e": 128}
@@ -122,8 +154,9 @@ HEAD = {"d": 128, "e": 128}
 KERNELS: tuple[tuple[str, str, Callable[[], CudaModule], float], ...] = (
     ("GEMM 128x128x32", "sm_80", lambda: _warps("gemm_sm80", {}), 3.5),
     ("attention 128x32, causal", "sm_80", lambda: _warps("attention_sm80", HEAD), 3.5),
-    ("GEMM 128x256x64", "sm_90a", lambda: _roles("staged"), 19.0),
-    ("attention 128x128, causal", "sm_90a", lambda: _roles("attention_sm90"), 474 / 16),
+    ("GEMM 128x256x64", "sm_90a", lambda: example("gemm", {}), 19.0),
+    ("attention 128x128", "sm_90a", lambda: example("attention", HEAD), 474 / 16),
+    ("attention 128x128, causal", "sm_90a", lambda: example("causal_attention", HEAD), 474 / 16),
 )
 
 

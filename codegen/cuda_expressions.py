@@ -10,8 +10,10 @@ from collections.abc import Mapping
 
 from tensorc.codegen.cuda_functions import FAST, FUNCTIONS, constant, convert, rounded, widened
 from tensorc.codegen.cuda_parameters import Parameters
+from tensorc.errors import Unavailable
 from tensorc.ir.constants import fold
 from tensorc.ir.dtypes import BOOL, F32, F64, I32, I64, INDEX, DType, value_of
+from tensorc.ir.node import written_out
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,
@@ -39,6 +41,7 @@ def check_numbers(program: TileProgram) -> dict[tuple[Read, int], int]:
     return {(check.read, check.axis): n + 1 for n, check in enumerate(program.checks)}
 
 
+LONGEST = 50_000  # operations of one expression; a complex root has 1,000, a 64th power 33,000
 _PLAIN = {"add": " + ", "sub": " - ", "mul": " * "}
 Hidden = tuple[str | None, str | None, str | None]
 
@@ -56,6 +59,7 @@ class Expressions:
         self.position: dict[str, str] = {}  # of indices that run along threads
         self.inside: dict[str, str] = {}
         self.tiles: dict[str, str] = {}
+        self.loaded: dict[Read, str] = {}  # elements that have been read before
         self.seen: dict[str, tuple[str, str]] = {}  # elements of an index before a block, and after
 
     def lane(self, indices: frozenset[str]) -> str | None:
@@ -77,7 +81,17 @@ class Expressions:
                 table[index] = value
 
     def value(self, expr: Expr, wanted: DType) -> str:
-        """The value of `expr` as C++ of the value type `wanted`."""
+        """The value of `expr` as C++ of the value type `wanted`.
+
+        Raises Unavailable where the text would be so long that compilers do not come to an end:
+        what stands in several places of a graph is written in each.
+        """
+        if written_out(expr) > LONGEST:
+            raise Unavailable(
+                f"an expression of {written_out(expr):,} operations when written out (at most "
+                f"{LONGEST:,}) is not emitted for GPUs; complex logarithms and powers are so long: "
+                "use exp, or a whole exponent, or .on('cpu')"
+            )
         known = fold(expr, self.parameters.static) if value_type(expr).weak else None
         if known is not None and not value_type(expr).complex:
             return constant(known, wanted)
@@ -141,6 +155,8 @@ class Expressions:
     def read(self, read: Read) -> str:
         """The element, widened; a subscript that holds data is compared first."""
         tensor = read.tensor
+        if read in self.loaded:
+            return widened(self.loaded[read], tensor.dtype)
         element = f"{self.parameters.pointer(tensor)}[{self.offset(tensor, read.subscripts)}]"
         value = widened(element, tensor.dtype)
         for axis, subscript in enumerate(read.subscripts):

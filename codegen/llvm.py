@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from tensorc.codegen import llvm_memory
+from tensorc.codegen.llvm_ahead import streams
 from tensorc.codegen.llvm_builder import Builder, OpenLoop
 from tensorc.codegen.llvm_convert import as_i64, widened
 from tensorc.codegen.llvm_expressions import Expressions
@@ -133,7 +134,8 @@ class _Emitter:
         vector = MACHINES[self.program.machine].vector
         places = Places(self.kernel, vector, self.scope.storage)
         tiles = Tiles(self.b, self.scope, places, self.frame)
-        self.e = Expressions(self.b, self.scope, tiles)
+        ahead = streams(self.kernel, self.options.static)
+        self.e = Expressions(self.b, self.scope, tiles, ahead)
         lanes = Lanes(self.b, self.scope, places)
         walks = Walks(self.b, self.scope, places, lanes)
         plain = Statements(self.b, self.scope, walks, tiles, self.e, lanes)

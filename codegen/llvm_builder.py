@@ -69,13 +69,13 @@ class Builder:
         """One instruction with a result."""
         return Operand(self.raw(text, depth), dtype, lanes, depth)
 
-    def raw(self, text: str, depth: int) -> str:
+    def raw(self, text: str, depth: int, pure: bool | None = None) -> str:
         """The result's name alone, for types outside the language (bits, pointers).
 
         Operands are names of values, so equal text is an equal value: what does not read memory
-        is emitted once per region.
+        is emitted once per region. `pure`: whether that is so; None: unless it loads or calls.
         """
-        pure = not text.startswith(("load", "call"))
+        pure = not text.startswith(("load", "call")) if pure is None else pure
         if pure:
             for region in self.regions[: depth + 1]:
                 if text in region.texts:
@@ -144,7 +144,8 @@ class Builder:
         types = ", ".join(operand.type for operand in same) + (", i1" if extra else "")
         self.declare(callee, llvm_type(kind, lanes), types)
         values = ", ".join(map(str, same)) + (f", i1 {extra}" if extra else "")
-        return self.result(f"call {llvm_type(kind, lanes)} @{callee}({values})", kind, lanes, depth)
+        text = f"call {llvm_type(kind, lanes)} @{callee}({values})"
+        return Operand(self.raw(text, depth, True), kind, lanes, depth)
 
     def declare(self, name: str, result: str, args: str) -> None:
         """Remember an external function."""
@@ -204,10 +205,10 @@ class Builder:
             return self.const(m - n, I64)
         return a if n == 0 else self.op("sub", a, b)
 
-    def iota(self, lanes: int) -> Operand:
-        """<0, 1, 2, ...> of i64."""
-        numbers = ", ".join(f"i64 {lane}" for lane in range(lanes))
-        return Operand(f"<{numbers}>", I64, lanes, 0)
+    def iota(self, lanes: int, dtype: DType = I64) -> Operand:
+        """<0, 1, 2, ...> of an integer type."""
+        numbers = ", ".join(f"{element_type(dtype)} {lane}" for lane in range(lanes))
+        return Operand(f"<{numbers}>", dtype, lanes, 0)
 
     def open_loop(
         self, index: str | None, step: int, lower: Operand, upper: Operand,

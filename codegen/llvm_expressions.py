@@ -7,9 +7,10 @@ partial block) becomes a mask: a read outside it touches no memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from tensorc.codegen import llvm_memory
+from tensorc.codegen.llvm_ahead import AHEAD, LINE
 from tensorc.codegen.llvm_builder import Builder
 from tensorc.codegen.llvm_convert import as_i64, bitcast, convert, rounded, widened
 from tensorc.codegen.llvm_functions import FUNCTIONS
@@ -18,9 +19,9 @@ from tensorc.codegen.llvm_places import step_of
 from tensorc.codegen.llvm_scope import ZERO, Scope, values_in
 from tensorc.codegen.llvm_tiles import Tiles
 from tensorc.codegen.llvm_types import Operand
-from tensorc.ir.affine import is_whole
+from tensorc.ir.affine import coefficient, is_whole
 from tensorc.ir.constants import fold
-from tensorc.ir.dtypes import BOOL, I64, DType, value_of
+from tensorc.ir.dtypes import BOOL, I32, I64, DType, value_of
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,
@@ -46,8 +47,12 @@ from tensorc.ir.tensor import (
 class Expressions:
     """Emits the value of an expression at the current point."""
 
-    def __init__(self, builder: Builder, scope: Scope, tiles: Tiles) -> None:
-        self.b, self.scope, self.tiles = builder, scope, tiles
+    def __init__(
+        self, builder: Builder, scope: Scope, tiles: Tiles,
+        streams: Mapping[Read, tuple[str, int]],
+    ) -> None:  # fmt: skip
+        """`streams`: reads to fetch ahead, see `llvm_ahead`."""
+        self.b, self.scope, self.tiles, self.streams = builder, scope, tiles, streams
         self.guards = Guards(scope.shapes)
 
     def value(
@@ -94,6 +99,10 @@ class Expressions:
                 return self.read(expr, mask, first)
             case Select(condition, yes, no):
                 return self.select(condition, yes, no, dtype, mask, first)
+            case Apply(function, (Position(index), Extent(size))) if (
+                function.name == "lt" and index == size
+            ):
+                return self.inside(index, first)
             case Apply(function, args) if function.name in ("and", "or"):
                 return self.lazy(function.name, args, mask, first)
             case Apply(function, (base, exponent)) if function.name == "pow" and _few(exponent):
@@ -173,15 +182,26 @@ class Expressions:
         """Of indices that may leave their extent here, the lanes inside."""
         total: Operand | None = None
         for index in sorted(self.scope.edges.intersection(indices)):
-            position = self.value(Position(index), I64)
-            inside = self.b.op("icmp slt", position, self.scope.extents[index], BOOL)
-            total = self.both(total, inside)
+            total = self.both(total, self.inside(index, False))
         return total
 
+    def inside(self, index: str, first: bool) -> Operand:
+        """The lanes of an index that lie in its extent: of a vector those below what is left of
+        it, which 32 bits hold."""
+        base, size = self.scope.positions.get(index, ZERO), self.scope.extents[index]
+        width = self.scope.widths.get(index, 1)
+        if first or width == 1:
+            return self.b.op("icmp slt", base, size, BOOL)
+        left = self.b.extreme("min", self.b.minus(size, base), self.b.const(width, I64))
+        left = self.b.extreme("max", left, ZERO)
+        return self.b.op("icmp sgt", convert(self.b, left, I32), self.b.iota(width, I32), BOOL)
+
     def read(self, read: Read, mask: Operand | None, first: bool) -> Operand:
-        """Load the element, widened: one address, a run of lanes, or a gather."""
+        """Load the element, widened: one address, a run of lanes, or a gather. What is in range
+        wherever its indices are needs no mask."""
         lane = None if first else self.scope.vector(read.subscripts)
-        mask = self.checked(read, mask, first)
+        whole = is_whole(read, self.scope.shapes)
+        mask = self.checked(read, None if whole else mask, first)
         offset, step = self.offset(read.tensor, read.subscripts, mask, lane)
         guard = self.both(mask, self.domain(free_indices(read)))
         varies = step or offset.lanes > 1
@@ -191,11 +211,29 @@ class Expressions:
         # they stand, since a loop around them may run no times. Lanes without a mask are in range
         # where their block is known to be full.
         least = max(self.region_of(lane), *map(self.scope.full_in, free_indices(read)), 0)
-        least = least if is_whole(read, self.scope.shapes) else self.b.depth
+        least = least if whole else self.b.depth
         base = self.scope.storage[read.tensor.name].pointer
         dtype = read.tensor.dtype
         raw = llvm_memory.load(self.b, base, dtype, offset, step, lanes, guard, least)
+        if read in self.streams and step == 1 and guard is None and raw.depth == self.b.depth:
+            self.fetch(read, lane or "", offset, lanes)
         return widened(self.b, raw, dtype)
+
+    def fetch(self, read: Read, lane: str, offset: Operand, lanes: int) -> None:
+        """Ask for what the loop around a stream reads next but a few."""
+        index, block = self.streams[read]
+        tensor, storage = read.tensor, self.scope.storage[read.tensor.name]
+        size = max(1, tensor.dtype.bits // 8)
+        far = self.b.const(AHEAD // size, I64)
+        if index != lane:
+            steps = max(1, AHEAD // (lanes * size)) * block
+            moves = [coefficient(subscript, index) or 0 for subscript in read.subscripts]
+            far = self.b.const(0, I64)
+            for move, stride in zip(moves, storage.strides, strict=True):
+                far = self.b.add(far, self.b.mul(stride, self.b.const(move * steps, I64)))
+        for line in range(0, lanes * size, LINE):
+            place = self.b.add(offset, self.b.add(far, self.b.const(line // size, I64)))
+            llvm_memory.fetch(self.b, storage.pointer, tensor.dtype, place)
 
     def somewhere(self, mask: Operand | None) -> Operand | None:
         """Whether any lane holds: what every lane reads alike is read if one lane needs it."""

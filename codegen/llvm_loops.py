@@ -7,6 +7,7 @@ grid: once for its full blocks and once for the others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,7 @@ from tensorc.ir.tensor import Value
 from tensorc.ir.tile import Block, Carry, Each, Let, Loop, Statement, Store, Tile
 
 Key = tuple[str, int]
+COPIES = 9  # of a body that short loops are unrolled to, as those of a small window are
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,8 @@ class Loops:
         """Blocks of one kind, one after another."""
         index, hidden = item.index, self.w.unrolled
         lower, upper = section.lower, section.upper
+        if 0 < self.copies(item) <= COPIES:
+            return self.unrolled(item, carried)
         if item.down:
             last = self.last(section.block, lower, upper)
             span = self.b.add(self.b.minus(last, lower), self.sizes.number(section.block))
@@ -254,6 +258,31 @@ class Loops:
         for known in (self.scope.bases, self.scope.positions, self.w.blocks):
             known.pop(index, None)
         return after
+
+    def copies(self, item: Loop) -> int:
+        """How often the statements of a short loop over points would stand if it were unrolled, and
+        those within; 0: it is not short."""
+        low, high = (integer_of(self.sizes.value(one)) for one in (item.lower, item.upper))
+        plain = item.block == 1 and not item.down and self.part(item.index) is None
+        if low is None or high is None or not plain or not self.carried(item):
+            return 0
+        if any(isinstance(part, Each) for part in item.body):
+            return 0
+        inner = [self.copies(part) for part in item.body if isinstance(part, Loop)]
+        return max(0, high - low) * math.prod(inner)
+
+    def unrolled(self, item: Loop, carried: list[Operand]) -> list[Operand]:
+        """The body of a short loop once for every point: what it carries stays in the registers
+        where it is."""
+        low, high = (integer_of(self.sizes.value(one)) or 0 for one in (item.lower, item.upper))
+        for point in range(low, high):
+            self.open(item.index, 1, self.sizes.number(point))
+            self.scope.tiles.update(zip(self.carried(item), carried, strict=True))
+            self.statements(item.body)
+            carried = self.following(item)
+        for known in (self.scope.bases, self.scope.positions, self.w.blocks):
+            known.pop(item.index, None)
+        return carried
 
     # --- carried tiles --------------------------------------------------------------------------
 

@@ -48,6 +48,12 @@ def exp(b: Builder, args: Sequence[Operand]) -> Operand:
     return _times_power(b, _exp_series(b, reduced), n)
 
 
+def exp_between(b: Builder, x: Operand) -> Operand:
+    """e ** x where neither that nor e ** r times it leaves the normal numbers: |x| < 80 in f32."""
+    reduced, n = _reduced_exp(b, x)
+    return b.op("fmul", _exp_series(b, reduced), _power(b, n, x.dtype))
+
+
 def exp2(b: Builder, args: Sequence[Operand]) -> Operand:
     """2 ** x = 2 ** n * e ** (r ln 2); exact for integers."""
     (x,) = args
@@ -155,7 +161,11 @@ def nearest(b: Builder, x: Operand) -> tuple[Operand, Operand]:
 def _reduce_exp(b: Builder, x: Operand) -> tuple[Operand, Operand]:
     """(r, n) with x = n ln 2 + r; x is first clamped to where exp is neither 0 nor inf."""
     form = FORMATS[x.dtype]
-    x = _clamp(b, x, Fraction(form.exp_low), Fraction(form.exp_high))
+    return _reduced_exp(b, _clamp(b, x, Fraction(form.exp_low), Fraction(form.exp_high)))
+
+
+def _reduced_exp(b: Builder, x: Operand) -> tuple[Operand, Operand]:
+    form = FORMATS[x.dtype]
     whole, n = nearest(b, b.op("fmul", x, b.const(1 / _LN2, x.dtype)))
     high = head(_LN2, form.high_bits)
     minus = b.result(f"fneg {whole}", x.dtype, whole.lanes, whole.depth)

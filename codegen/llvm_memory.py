@@ -99,6 +99,13 @@ def address(b: Builder, element: str, base: str, offset: Operand) -> str:
     return b.raw(f"getelementptr {element}, ptr {base}, i64 {offset.ref}", offset.depth)
 
 
+def fetch(b: Builder, base: str, dtype: DType, offset: Operand) -> None:
+    """Bring the line of an element into the caches; it may lie anywhere, also outside memory."""
+    place = address(b, memory_type(dtype), base, offset)
+    b.declare("llvm.prefetch.p0", "void", "ptr, i32, i32, i32")
+    b.emit(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)", b.depth)
+
+
 def _from_memory(b: Builder, raw: str, dtype: DType, lanes: int, depth: int) -> Operand:
     if dtype is BOOL:
         return nonzero(b, Operand(raw, I8, lanes, depth))

@@ -13,7 +13,15 @@ from fractions import Fraction
 from math import factorial
 
 from tensorc.codegen.llvm_builder import Builder, float_name
-from tensorc.codegen.llvm_math import FORMATS, exp, exp2, log2, nearest, series
+from tensorc.codegen.llvm_math import (
+    FORMATS,
+    exp,
+    exp2,
+    exp_between,
+    log2,
+    nearest,
+    series,
+)
 from tensorc.codegen.llvm_types import Operand, element_type
 from tensorc.ir.dtypes import BOOL, F32, F64, DType
 
@@ -28,34 +36,40 @@ _HALF_PI, _TWO_OVER_ROOT_PI = Fraction(_PI, 2**300), Fraction(_ROOT, 2**200)
 @dataclass(frozen=True)
 class _Special:
     """Of a float format: significand bits; the largest argument that sin and cos reduce here;
-    terms of their series on |r| <= pi / 4 and of that of erf on |x| <= 1; and erf beyond: from
-    `ends` on it is 1, between it is 1 - exp(-x**2) g(x), where g is a polynomial in
-    (x - centre) / (x + centre) that has the values of exp(x**2) erfc(x) at Chebyshev points,
-    computed with 50 digits. What that makes of erf is off by less than 2**-38 and 2**-57."""
+    terms of their series on |r| <= pi / 4."""
 
     bits: int
     largest: int
     sin_terms: int
-    erf_terms: int
-    ends: int
-    centre: int
-    beyond: tuple[str, ...]
 
 
 _SPECIAL: dict[DType, _Special] = {
-    F32: _Special(24, 1 << 16, 5, 11, 4, 2, (
-        "0.255395676252", "-0.427185847614", "0.241658211091",
-        "-0.0789785232725", "0.0037321413513", "0.0069948554136",
-        "-0.000836589973649", "-0.000944159634087",
-    )),
-    F64: _Special(53, 1 << 27, 9, 19, 6, 3, (
-        "0.17900115118138995023", "-0.32623356004303717477", "0.24560380171233194479",
-        "-0.15011593650078743912", "0.071665837197748743386", "-0.024392499318273193125",
-        "0.0042691363475082563605", "0.00070774644439015373147", "-0.00059706235170932842794",
-        "0.000045254726354833541373", "0.000064061820735305467428", "-0.000012848894512523528795",
-        "-8.0080213194126843348e-6", "2.0236031796417566352e-6", "1.2801900862962661938e-6",
-    )),
+    F32: _Special(24, 1 << 16, 5), F64: _Special(53, 1 << 27, 9),
 }  # fmt: skip
+
+# erf in f64: terms of its series on |x| <= 1; 1 from 6 on; between, 1 - exp(-x**2) g(x), where g is
+# a polynomial in (x - 3) / (x + 3) that has the values of exp(x**2) erfc(x) at Chebyshev points,
+# computed with 50 digits. What that makes of erf is off by less than 2**-57.
+_ERF_TERMS, _ERF_ENDS, _ERF_CENTRE = 19, 6, 3
+_ERF_BEYOND = (
+    "0.17900115118138995023", "-0.32623356004303717477", "0.24560380171233194479",
+    "-0.15011593650078743912", "0.071665837197748743386", "-0.024392499318273193125",
+    "0.0042691363475082563605", "0.00070774644439015373147", "-0.00059706235170932842794",
+    "0.000045254726354833541373", "0.000064061820735305467428", "-0.000012848894512523528795",
+    "-8.0080213194126843348e-6", "2.0236031796417566352e-6", "1.2801900862962661938e-6",
+)  # fmt: skip
+# erf in f32: x + x times a polynomial in x**2 up to 0.921875, off by less than 2**-25.9 of it; then
+# 1 - exp(-q) up to 4, q a polynomial that is near -log(erfc(x)), off by less than 2**-29. Both have
+# the least largest error among polynomials of their degree, by Lawson's weights.
+_ERF_NEAR = (
+    "0.128379149554", "-0.376124936795", "0.112818161078", "-0.0267666144408", "0.00499317796146",
+    "-0.000599084339439",
+)  # fmt: skip
+_ERF_FAR = (
+    "0.00020988593175", "1.12761558168", "0.637285536256", "0.103839114297", "-0.0221815056222",
+    "0.0030316294562", "-0.000194737634178",
+)  # fmt: skip
+_ERF_MIDDLE, _ERF_LAST = Fraction(59, 64), 4
 
 
 def sin(b: Builder, args: Sequence[Operand]) -> Operand:
@@ -184,30 +198,39 @@ def _negative(b: Builder, x: Operand) -> Operand:
 
 
 def erf(b: Builder, args: Sequence[Operand]) -> Operand:
-    """Its power series up to 1, 1 - exp(-x**2) g(x) beyond."""
+    """A polynomial near 0, 1 less what an exponential leaves beyond."""
     (x,) = args
-    form = _SPECIAL[x.dtype]
     size = b.intrinsic("fabs", [x])
-    far = b.intrinsic("copysign", [_far(b, size, form), x])
-    terms = [_erf_term(k) for k in range(form.erf_terms)]
-    terms[0] -= 1
-    square = b.op("fmul", x, x)
-    near = b.intrinsic("fma", [x, series(b, square, terms), x])
-    return b.select(b.op("fcmp olt", size, b.const(1, x.dtype), BOOL), near, far)
+    if x.dtype is F32:
+        middle, terms = _ERF_MIDDLE, [Fraction(item) for item in _ERF_NEAR]
+        beyond = _far_single(b, size)
+    else:
+        middle, terms = Fraction(1), [_erf_term(k) for k in range(_ERF_TERMS)]
+        terms[0] -= 1
+        beyond = _far(b, size)
+    far = b.intrinsic("copysign", [beyond, x])
+    near = b.intrinsic("fma", [x, series(b, b.op("fmul", x, x), terms), x])
+    return b.select(b.op("fcmp olt", size, b.const(middle, x.dtype), BOOL), near, far)
 
 
 def _erf_term(k: int) -> Fraction:
     return _TWO_OVER_ROOT_PI * Fraction((-1) ** k, factorial(k) * (2 * k + 1))
 
 
-def _far(b: Builder, size: Operand, form: _Special) -> Operand:
+def _far(b: Builder, size: Operand) -> Operand:
     kind = size.dtype
-    least = b.intrinsic("minimum", [size, b.const(form.ends, kind)])
-    centre = b.const(form.centre, kind)
+    least = b.intrinsic("minimum", [size, b.const(_ERF_ENDS, kind)])
+    centre = b.const(_ERF_CENTRE, kind)
     place = b.op("fdiv", b.op("fsub", least, centre), b.op("fadd", least, centre))
-    g = series(b, place, [Fraction(item) for item in form.beyond])
+    g = series(b, place, [Fraction(item) for item in _ERF_BEYOND])
     power = exp(b, [_negative(b, b.op("fmul", least, least))])
     return b.intrinsic("fma", [_negative(b, power), g, b.const(1, kind)])
+
+
+def _far_single(b: Builder, size: Operand) -> Operand:
+    least = b.intrinsic("minimum", [size, b.const(_ERF_LAST, F32)])
+    minus = [-Fraction(item) for item in _ERF_FAR]
+    return b.op("fsub", b.const(1, F32), exp_between(b, series(b, least, minus)))
 
 
 def power(b: Builder, args: Sequence[Operand]) -> Operand:

@@ -13,6 +13,7 @@ from tensorc.codegen.llvm_convert import convert, rounded
 from tensorc.codegen.llvm_expressions import Expressions
 from tensorc.codegen.llvm_folds import Folds
 from tensorc.codegen.llvm_lanes import Lanes
+from tensorc.codegen.llvm_parts import Parts
 from tensorc.codegen.llvm_places import is_view
 from tensorc.codegen.llvm_scope import ZERO, Scope
 from tensorc.codegen.llvm_tiles import Tiles
@@ -41,6 +42,7 @@ class Statements:
         self.t, self.e, self.l = tiles, e, lanes
         self.folds = Folds(b, scope, walks, tiles, e, lanes)
         self.turns = Turns(b, scope, walks.places, e, lanes)
+        self.parts = Parts(b, scope, walks.places, lanes)
 
     # --- Let ------------------------------------------------------------------------------------
 
@@ -51,11 +53,13 @@ class Statements:
             return
         self.t.define(item.tile)
         self.scope.depth = self.b.depth
-        for _ in self.w.rows({*item.tile.axes, *free_indices(item.body)}):
-            if item.op is None:
-                self.pointwise(item)
-            else:
-                self.folds.reduction(item, item.op)
+        free = {*item.tile.axes, *item.reduced, *free_indices(item.body)}
+        for _ in self.w.rows(free - {*item.reduced}):
+            for part in self.parts.of(free, item.tile):
+                if item.op is None:
+                    self.pointwise(item)
+                else:
+                    self.folds.reduction(part.onto(item), item.op)
 
     def pointwise(self, item: Let) -> None:
         body = self.w.body(item)
@@ -119,7 +123,8 @@ class Statements:
         free = frozenset[str]().union(*map(free_indices, exprs))
         with self.when(self.first(item.once)):
             for _ in self.w.rows(free):
-                self.stored(item, sorted(free))
+                for _ in self.parts.of(free, None):
+                    self.stored(item, sorted(free))
 
     def first(self, indices: Sequence[str]) -> Operand | None:
         """Whether the blocks of all these indices are their first."""

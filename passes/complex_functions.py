@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from tensorc.ir.dtypes import INTEGER, REAL
 from tensorc.ir.tensor import Expr, Literal, Select
-from tensorc.passes.complex_zero import add, call, div, is_zero, mul, neg, sub
+from tensorc.passes.complex_zero import ZERO, add, call, div, is_zero, mul, neg, sub
 
 Pair = tuple[Expr, Expr]  # real and imaginary part
 Formula = Callable[[Pair, Pair], Pair]  # of one argument: given twice
@@ -29,6 +29,7 @@ def both(function: Callable[[Expr, Expr], Expr], a: Pair, b: Pair) -> Pair:
 _HALF = Literal(Fraction(1, 2), REAL)
 _INF = Literal("inf", REAL)
 _PI = Literal("pi", REAL)
+_NAN = Literal("nan", REAL)
 
 
 def _mul(a: Pair, b: Pair) -> Pair:
@@ -65,6 +66,12 @@ def modulus(a: Pair) -> Expr:
     return Select(infinite, _INF, length)
 
 
+def _scaled(size: Expr, factor: Expr) -> Expr:
+    """size * factor; the factor where that is 0, also beside an infinite size."""
+    nothing = call("eq", factor, literal(0))
+    return Select(nothing, factor, call("mul", size, factor))
+
+
 def _exp(a: Pair, _: Pair) -> Pair:
     """e^re (cos im + i sin im); without an imaginary part, none in the result."""
     if is_zero(a[0]):
@@ -85,10 +92,11 @@ def _sqrt(a: Pair, _: Pair) -> Pair:
     zero = call("eq", t, literal(0))
     other = call("div", im, call("mul", literal(2), Select(zero, literal(1), t)))
     right = call("ge", re, literal(0))
-    signed = Select(call("lt", im, literal(0)), call("neg", t), t)
+    signed = Select(_negative(im), call("neg", t), t)
+    tall = call("isinf", im)
     return (
-        Select(zero, literal(0), Select(right, t, call("abs", other))),
-        Select(zero, im, Select(right, other, signed)),
+        Select(tall, _INF, Select(zero, literal(0), Select(right, t, call("abs", other)))),
+        Select(call("or", tall, zero), im, Select(right, other, signed)),
     )
 
 
@@ -104,7 +112,7 @@ def _sin(a: Pair, _: Pair) -> Pair:
     if is_zero(a[1]):
         return call("sin", a[0]), a[1]
     cosh, sinh = _hyperbolic(a[1])
-    return call("mul", call("sin", a[0]), cosh), call("mul", call("cos", a[0]), sinh)
+    return _scaled(cosh, call("sin", a[0])), _scaled(call("cos", a[0]), sinh)
 
 
 def _cos(a: Pair, _: Pair) -> Pair:
@@ -112,7 +120,7 @@ def _cos(a: Pair, _: Pair) -> Pair:
     if is_zero(a[1]):
         return call("cos", a[0]), a[1]
     cosh, sinh = _hyperbolic(a[1])
-    return call("mul", call("cos", a[0]), cosh), call("neg", call("mul", call("sin", a[0]), sinh))
+    return call("mul", call("cos", a[0]), cosh), call("neg", _scaled(sinh, call("sin", a[0])))
 
 
 def _log(a: Pair, _: Pair) -> Pair:
@@ -172,6 +180,46 @@ def _arctangent(t: Expr) -> Expr:
 
 def _coefficient(k: int) -> Expr:
     return Literal(Fraction((-1) ** k, 2 * k + 1), REAL)
+
+
+def whole_power(base: Pair, n: int) -> Pair:
+    """base ** n by squaring, from the highest bit of |n| down. base ** 0 is 1; a negative power of
+    0 is NaN, as in NumPy."""
+    if n == 0:
+        return literal(1), ZERO
+    found = base
+    for bit in f"{abs(n):b}"[1:]:
+        found = _mul(found, found)
+        if bit == "1":
+            found = _mul(found, base)
+    if n > 0:
+        return found
+    re, im = _div((literal(1), ZERO), found)
+    nothing = _is_nothing(base)
+    return Select(nothing, _NAN, re), Select(nothing, _NAN, im)
+
+
+def power(a: Pair, b: Pair) -> Pair:
+    """e^(b log a), with rho + i phi = b log a: e^rho (cos phi + i sin phi). As in NumPy, 0 ** b is
+    0 where the real part of b is positive, NaN elsewhere, and a ** 0 is 1 for every a."""
+    (c, d), (length, turn) = b, _log(a, a)
+    rho, phi = call("mul", c, length), call("mul", c, turn)
+    if not is_zero(d):
+        rho, phi = call("sub", rho, call("mul", d, turn)), call("add", phi, call("mul", d, length))
+    size = call("exp", rho)
+    re, im = call("mul", size, call("cos", phi)), _scaled(size, call("sin", phi))
+    nothing, none = _is_nothing(a), _is_nothing(b)
+    at_zero = Select(call("gt", c, literal(0)), literal(0), _NAN)
+    return (
+        Select(none, literal(1), Select(nothing, at_zero, re)),
+        Select(none, literal(0), Select(nothing, at_zero, im)),
+    )
+
+
+def _is_nothing(a: Pair) -> Expr:
+    """Whether both parts are 0."""
+    first = call("eq", a[0], literal(0))
+    return first if is_zero(a[1]) else call("and", first, call("eq", a[1], literal(0)))
 
 
 FORMULAS: Mapping[str, Formula] = {

@@ -5,8 +5,7 @@
     y_im[i] = x_re[i] * w_im + x_im[i] * w_re
 
 A real operand counts as a complex one with imaginary part 0, so infinities and NaN spread as in
-NumPy. Not supported, told by Unavailable: `prod`, `bitcast`, and powers other than small
-whole numbers.
+NumPy. Not supported, told by Unavailable: `prod` and `bitcast`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from tensorc.errors import Unavailable
-from tensorc.ir.dtypes import BOOL, REAL
+from tensorc.ir.dtypes import BOOL, F64, REAL, DType
 from tensorc.ir.functions import FUNCTIONS, MEAN, SUM
 from tensorc.ir.node import Node, postorder
 from tensorc.ir.parts import part_names, part_type, tensors
@@ -38,10 +37,11 @@ from tensorc.ir.tensor import (
     Tensor,
     value_type,
 )
-from tensorc.passes.complex_functions import FORMULAS, Pair, both
+from tensorc.passes.complex_functions import FORMULAS, Pair, both, power, whole_power
 from tensorc.passes.complex_zero import ZERO, call
 
-MOST_POWER = 8
+MOST_POWER = 64
+"""The largest whole exponent that is done by products, at most 12 of them."""
 
 
 def complex_parts(program: Program) -> Program:
@@ -139,6 +139,8 @@ class _Parts:
                 return Round(kind, re), Round(kind, im)
             case Reduce():
                 return self.reduction(item)
+            case Apply(function, (base, exponent)) if function.name == "pow":
+                return self.power(base, exponent, part_type(value_type(item)))
             case Apply(function, args):
                 return self.function(function.name, args)
             case _:
@@ -156,8 +158,6 @@ class _Parts:
         )
 
     def function(self, name: str, args: Sequence[Expr]) -> Pair:
-        if name == "pow":
-            return self.power(args[0], args[1])
         formula = FORMULAS.get(name)
         if formula is None:
             raise Unavailable(_said(f"{name} of complex numbers"))
@@ -168,17 +168,15 @@ class _Parts:
             first = formula(first, other)
         return first
 
-    def power(self, base: Expr, exponent: Expr) -> Pair:
-        """A whole power as products, from the left."""
-        value = exponent.value if isinstance(exponent, Literal) else None
-        whole = isinstance(value, Fraction) and value.denominator == 1 and 1 <= value <= MOST_POWER
-        if not isinstance(value, Fraction) or not whole:
-            raise Unavailable(_said(f"a power of complex numbers other than 1 to {MOST_POWER}"))
-        factor = self.pair(base)
-        total = factor
-        for _ in range(int(value) - 1):
-            total = FORMULAS["mul"](total, factor)
-        return total
+    def power(self, base: Expr, exponent: Expr, kind: DType) -> Pair:
+        """A power with parts of type `kind`: by products where the exponent is a whole literal,
+        else in f64, since errors of the logarithm count by the exponent."""
+        whole = _whole(exponent)
+        if whole is not None:
+            return whole_power(self.pair(base), whole)
+        (x, y), (c, d) = self.pair(base), self.pair(exponent)
+        re, im = power((_as(F64, x), _as(F64, y)), (_as(F64, c), _as(F64, d)))
+        return _as(kind, re), _as(kind, im)
 
     def real(self, item: Expr) -> Expr:
         """An expression that is not complex, with everything complex in it replaced."""
@@ -220,6 +218,24 @@ class _Parts:
         if name not in made:
             raise Unavailable(_said(f"{name} of complex numbers"))
         return made[name]()
+
+
+def _whole(exponent: Expr) -> int | None:
+    """The value of a literal that is a whole number of at most MOST_POWER, of either sign."""
+    match exponent:
+        case Apply(function, (arg,)) if function.name == "neg":
+            found = _whole(arg)
+            return None if found is None else -found
+        case Literal(Fraction() as value, dtype) if not dtype.complex and value.denominator == 1:
+            return int(value) if abs(value) <= MOST_POWER else None
+        case _:
+            return None
+
+
+def _as(kind: DType, item: Expr) -> Expr:
+    """The part in the type of its power: an integer is not narrowed on the way."""
+    own = value_type(item)
+    return item if own is kind or own.weak else Cast(kind, item)
 
 
 def _function(name: str) -> Callable[[Expr, Expr], Expr]:

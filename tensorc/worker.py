@@ -215,7 +215,7 @@ class _Child:
         else:
             process.wait()
             most = ""
-        code = process.returncode
+        code = process.returncode or 0
         return (signal.Signals(-code).name if code < 0 else f"exit code {code}") + most
 
 

@@ -42,7 +42,7 @@ BELOW: dict[str, set[str]] = {
     "cuda_ways": {"cuda_code", "prepare"},
     "emulated": {"cuda_ways"},
     "cubins": {"codegen", "runtime"},
-    "ahead": {"cuda_levels", "cubins"},
+    "ahead": {"cuda_ways", "cubins"},
     "gpu": {"emulated", "cubins"},
     "devices": {"emulated", "gpu"},
     "calls": {"verify", "devices"},

@@ -37,7 +37,7 @@ def check_registers(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]
 
 def _block(problem: LoopProblem, schedule: Schedule) -> Iterator[Fault]:
     """All warp groups together have what the launch gave them; equal shares if not dynamic."""
-    wide = [plan.registers for plan in schedule.roles if plan.warps == 4]
+    wide = [p.registers for p in schedule.roles for _ in range(p.warps // 4)]
     single = [plan.registers for plan in schedule.roles if plan.warps == 1]
     helpers = -(-len(single) // 4)
     groups = len(wide) + helpers

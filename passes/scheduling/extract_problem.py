@@ -14,24 +14,19 @@ read that next value in the same iteration, they have a copy.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import ceil
 
 from tensorc.ir.bodies import statement_name
 from tensorc.ir.channel import Holds, Window
-from tensorc.ir.schedule import Dependence, LoopProblem, Operation, Ring, Role, Use, Value
-from tensorc.ir.tile import Carry, Kernel, Let, Loop, Statement, Store, Tile
+from tensorc.ir.placement import Placement
+from tensorc.ir.schedule import Dependence, LoopProblem, Operation, Ring, Role, Value
+from tensorc.ir.tile import Carry, Frame, Kernel, Let, Loop, Operand, Statement, Tile
 from tensorc.ir.walk_tile import reads, statements, tiles
 from tensorc.machine.costs import (
-    COPY,
     MMA,
     Ledger,
-    computed,
-    copied,
     handed,
-    multiplied,
     register_file,
     shared_memory,
     told,
@@ -40,15 +35,15 @@ from tensorc.machine.costs import (
 from tensorc.machine.instruction import Machine
 from tensorc.machine.product import Product
 from tensorc.passes.scheduling.around_loop import reused, space
-from tensorc.passes.scheduling.divide import copies, divide, instruction, multiplies
+from tensorc.passes.scheduling.divide import copies, divide, multiplies
 from tensorc.passes.scheduling.groups import Group, Instance, Unpipelined, groups, instances
+from tensorc.passes.scheduling.loop_place import lanes_of, placed_block, split, started_apart
+from tensorc.passes.scheduling.place_warps import fragment_registers
+from tensorc.passes.scheduling.price_operations import Pricing, main_statement
 from tensorc.passes.scheduling.statement_costs import (
-    fetched,
-    products,
+    THREADS,
     registers,
     size_in_bytes,
-    turning,
-    work,
 )
 
 BARRIERS = 1024
@@ -82,13 +77,25 @@ def extract(kernel: Kernel, machine: Machine, product: Product) -> LoopText:
     apart as operations; the message is a sentence.
     """
     kernel = divide(kernel, machine)
-    before, loop, after = _split(kernel)
+    return loop_text(kernel, machine, product, *split(kernel))
+
+
+def loop_text(
+    kernel: Kernel, machine: Machine, product: Product, before: tuple[Statement, ...], loop: Loop,
+    after: tuple[Statement, ...], kept: tuple[Tile, ...] = (),
+) -> LoopText:  # fmt: skip
+    """The loop problem of one loop of a kernel, whose rows are divided, with what stands around it.
+    `kept`: tiles in registers from outside that live as long as the loop.
+
+    Raises Unpipelined if nothing in it is a product, or its statements cannot be told apart.
+    """
     if not any(multiplies(item, machine) for item in statements(loop.body)):
         raise Unpipelined(f"no tensor core works in the loop of {loop.index}")
     ledger, sizes = Ledger(product), lanes_of(kernel)
     named = dict(_named(groups(loop, machine, ledger, sizes)))
     found = {i.name: i for name, group in named.items() for i in instances(group, name, sizes)}
-    extraction = _Extraction(kernel, loop, machine, ledger, sizes, found)
+    placed = None if started_apart(loop, machine) else placed_block(kernel, product)
+    extraction = _Extraction(kernel, loop, machine, ledger, sizes, found, placed, kept)
     problem = extraction.problem(product, before, after)
     return LoopText(
         problem,
@@ -103,49 +110,13 @@ def extract(kernel: Kernel, machine: Machine, product: Product) -> LoopText:
     )
 
 
-def lanes_of(kernel: Kernel) -> dict[str, int]:
-    """The lanes of every index of a kernel: those of its tiles, of its blocks, else one."""
-    sizes = Counter[str]()
-    for tile in tiles(kernel).values():
-        for axis, size in zip(tile.axes, tile.sizes, strict=True):
-            sizes[axis] = max(sizes[axis], size)
-    for block in kernel.grid:
-        sizes[block.index] = block.size
-    for item in statements(kernel.body):
-        if isinstance(item, Loop):
-            sizes[item.index] = item.block
-    return sizes
-
-
-def _split(
-    kernel: Kernel,
-) -> tuple[tuple[Statement, ...], Loop, tuple[Statement, ...]]:
-    """What stands before the kernel's loop, the loop, and what stands after it."""
-    loops = [k for k, item in enumerate(kernel.body) if isinstance(item, Loop)]
-    if len(loops) != 1:
-        raise Unpipelined(f"kernel {kernel.name} has {len(loops)} loops one after another, not one")
-    at = loops[0]
-    loop = kernel.body[at]
-    assert isinstance(loop, Loop)
-    for carry in loop.carries:
-        if isinstance(carry.start, Tile) or carry.tile.space != "register":
-            raise Unpipelined(f"carry {carry.tile.name} does not start in registers as a constant")
-    return kernel.body[:at], loop, kernel.body[at + 1 :]
-
-
 def _named(found: Iterable[Group]) -> Iterator[tuple[str, Group]]:
     """A name for each group: of the statement in it that does most, the last of several."""
     taken = set[str]()
     for group in found:
-        name = statement_name(_main(group)).rstrip("'")
+        name = statement_name(main_statement(group)).rstrip("'")
         taken.add(name)
         yield name, group
-
-
-def _main(group: Group) -> Let | Store:
-    """The last statement that reduces, else the first that no other was joined to."""
-    reducing = [i for i in group.statements if isinstance(i, Let) and i.op is not None]
-    return (reducing or list(group.statements))[-1]
 
 
 @dataclass(frozen=True)
@@ -156,67 +127,45 @@ class _Extraction:
     ledger: Ledger
     sizes: Mapping[str, int]
     instances: Mapping[str, Instance]
+    placed: Placement | None
+    kept: tuple[Tile, ...]
 
     def problem(
         self, product: Product, before: tuple[Statement, ...], after: tuple[Statement, ...]
     ) -> LoopProblem:
         """The loop problem; `before` and `after` say how much shared memory is left."""
-        operations = {name: self.operation(item) for name, item in self.instances.items()}
+        at = Pricing(self.loop, self.machine, self.ledger, self.sizes, self.placed is None)
+        operations = {name: at.operation(item) for name, item in self.instances.items()}
         rings, values = tuple(self.rings()), tuple(self.values())
-        edges = (*self.edges(operations), *self.together(after))
+        edges = (*self.edges(operations), *self.together(after), *self.in_order(operations))
         taken = BARRIERS + sum(space(item) for item in statements((*before, *after)))
         taken -= sum(space(item) for item, _ in reused(before, self.loop, after))
         return LoopProblem(
             f"{self.kernel.name}.{self.loop.index}", product.name, tuple(operations.values()),
-            edges, units(), roles(self.ledger, self.parts()), rings, values,
+            edges, units(), self.roles(), rings, values,
             (shared_memory(self.ledger, taken),), register_file(self.ledger),
             figures=self.ledger.figures(), origin=f"level 2, kernel {self.kernel.name}",
         )  # fmt: skip
 
-    def parts(self) -> int:
-        """How many consumers there can be work for; 0 where copies are not started apart."""
-        apart = all(
-            self.machine.instructions[i.by.instruction].name == "tma"
-            for i in statements(self.loop.body)
-            if copies(i, self.machine) and isinstance(i, Let)
-        )
-        return 1 + max((i.part or 0 for i in self.instances.values()), default=0) if apart else 0
+    def roles(self) -> tuple[Role, ...]:
+        """One warp for copies and a warp group for each part of the work; or the whole block."""
+        parts = self.instances.values()
+        some = max(parts, key=lambda item: len(item.windows))  # a part of what is divided
+        base = self.ledger.cycles("register.base")
+        base += sum(self.registers(tile, some) for tile in self.kept)
+        if self.placed is not None:
+            return (Role("block", self.placed.warps, base),)
+        count = 1 + max((item.part or 0 for item in parts), default=0)
+        consumers = tuple(Role(f"consumer{k}", 4, base) for k in range(count))
+        return (Role("load", 1, self.ledger.cycles("register.floor"), variable=True), *consumers)
 
-    # --- operations -----------------------------------------------------------------------------
-
-    def operation(self, item: Instance) -> Operation:
-        """The operation that an instance is, priced."""
-        first, name = item.group.statements[0], item.name
-        statement = statement_name(_main(item.group))
-        if copies(first, self.machine) and isinstance(first, Let):
-            return copied(self.ledger, name, size_in_bytes(first.tile, item.sizes), statement)
-        if multiplies(first, self.machine) and isinstance(first, Let):
-            kind = instruction(first, self.machine).cost.rate.removeprefix("rate.mma_")
-            macs = products(first, item.sizes)
-            return multiplied(self.ledger, name, macs, item.part, kind=kind, statement=statement)
-        amounts, moved = self.amounts(item)
-        extra = self.ledger.cycles("cost.copy_latency") if moved else 0
-        made = computed(
-            self.ledger, name, item.part, extra=extra, statement=statement, amounts=amounts
-        )
-        if not moved:
-            return made
-        fetching = Use(COPY, ceil(moved / self.ledger["rate.copy"]))
-        return replace(made, uses=(*made.uses, fetching))
-
-    def amounts(self, item: Instance) -> tuple[dict[str, int], int]:
-        """What threads compute, by rate, and the bytes that they read from memory."""
-        total, moved, around = Counter[str](), 0, turning(self.loop, self.sizes)
-        for statement in item.group.statements:
-            if isinstance(statement, Store):
-                raise Unpipelined(f"{statement_name(statement)} stores in the loop")
-            moved += fetched(statement, item.sizes, around)
-            if instruction(statement, self.machine).cost.rate == "rate.shared":
-                assert isinstance(statement, Let)
-                total["shared"] += size_in_bytes(statement.tile, item.sizes)
-            else:
-                total.update(work(statement, item.sizes, around))
-        return dict(total), moved
+    def in_order(self, operations: Mapping[str, Operation]) -> Iterator[Dependence]:
+        """Where one role does everything, the text's order, and one iteration after the other; only
+        copies run ahead."""
+        own = [item for item in operations.values() if not item.variable]
+        if self.placed is not None:
+            for one, two in zip(own, (*own[1:], own[0]), strict=True):
+                yield Dependence(one.name, two.name, int(one is own[-1]), one.busy)
 
     # --- storage --------------------------------------------------------------------------------
 
@@ -235,7 +184,9 @@ class _Extraction:
                 if isinstance(let, Let) and let.tile.space == "shared":
                     filled = "copy" if copies(let, self.machine) else "threads"
                     size = size_in_bytes(let.tile, item.sizes)
-                    yield Ring(_part(let.tile.name, item), "shared", size, item.name, filled)
+                    made = Ring(_part(let.tile.name, item), "shared", size, item.name, filled)
+                    deep = self.placed.depth if self.placed is not None else made.deepest
+                    yield replace(made, deepest=deep)
 
     def values(self) -> Iterator[Value]:
         """Tiles in registers that another operation reads, and carries."""
@@ -243,12 +194,19 @@ class _Extraction:
             for let in item.group.statements:
                 if not isinstance(let, Let) or let.tile.space != "register":
                     continue
-                count = registers(let.tile, item.sizes)
+                count = self.registers(let.tile, item)
                 if self.others(let.tile.name, item):
                     yield Value(_part(let.tile.name, item), item.name, count)
                 for carry in self.loop.carries:
                     if carry.tile.name + "'" == let.tile.name:
                         yield Value(_part(carry.tile.name, item), item.name, count, resident=True)
+
+    def registers(self, tile: Tile, item: Instance) -> int:
+        """32-bit registers of a thread for an instance's part of a tile."""
+        if self.placed is not None and isinstance(tile.layout, Frame | Operand):
+            return fragment_registers(tile, self.placed.rows, self.placed.columns)
+        threads = THREADS if self.placed is None else 32 * self.placed.warps
+        return registers(tile, item.sizes, threads)
 
     def others(self, tile: str, item: Instance) -> list[Instance]:
         """The instances that read a tile as a value: those that do not update it in place."""
@@ -306,7 +264,7 @@ class _Extraction:
         found, name = tiles(self.kernel)[tile], _part(tile, writer)
         if found.space == "shared":
             return Dependence(source.name, target.name, 0, source.latency, name, told(self.ledger))
-        cost = handed(self.ledger, registers(found, writer.sizes))
+        cost = handed(self.ledger, self.registers(found, writer))
         hold = 0 if _in_place(found, target.group) else None
         return Dependence(source.name, target.name, 0, source.latency, name, cost, hold)
 
@@ -385,12 +343,3 @@ def _chained(source: Operation, target: Operation, ledger: Ledger) -> int:
     if both and source.uses and target.uses and not (source.threads or target.threads):
         return source.latency - ledger.cycles("cost.mma_drain")
     return source.latency
-
-
-def roles(ledger: Ledger, parts: int) -> tuple[Role, ...]:
-    """One warp for copies and a warp group for each part; one for all where `parts` is 0."""
-    base = ledger.cycles("register.base")
-    if not parts:
-        return (Role("block", 4, base),)
-    consumers = tuple(Role(f"consumer{k}", 4, base) for k in range(parts))
-    return (Role("load", 1, ledger.cycles("register.floor"), variable=True), *consumers)

@@ -16,11 +16,11 @@ from itertools import product
 from math import ceil
 
 from tensorc.ir.channel import Window
-from tensorc.ir.tile import Each, Let, Loop, Statement, Store
+from tensorc.ir.tile import Each, Let, Loop, Operand, Statement, Store
 from tensorc.ir.walk_tile import reads
 from tensorc.machine.costs import Ledger
 from tensorc.machine.instruction import Machine
-from tensorc.passes.scheduling.divide import copies, multiplies
+from tensorc.passes.scheduling.divide import copies, instruction, multiplies
 from tensorc.passes.scheduling.statement_costs import THREADS, Turning, elements, turning, work
 
 Simple = Let | Store
@@ -97,12 +97,32 @@ def groups(
         Group((item,), nest, copies(item, machine) or multiplies(item, machine))
         for item, nest in simple
     ]
+    found = list(_fed(found, machine))
     joining = _Joining(ledger, sizes, turning(loop, sizes))
     while (pair := joining.pair(found)) is not None:
         together = sorted((*pair[0].statements, *pair[1].statements), key=lambda i: order[i])
         found[found.index(pair[1])] = replace(pair[0], statements=tuple(together))
         found.remove(pair[0])
     return tuple(_sorted(found))
+
+
+def _fed(found: list[Group], machine: Machine) -> Iterator[Group]:
+    """The groups, with the loads of a product's operands into fragments in the product's group: a
+    warp has some of an operand at a time, just before it multiplies."""
+    loads = dict[int, list[Group]]()
+    for group in found:
+        (item,) = group.statements
+        readers = [other for other in found if other.reads & group.tiles]
+        fragment = isinstance(item, Let) and isinstance(item.tile.layout, Operand)
+        shared = instruction(item, machine).cost.rate == "rate.shared"
+        if fragment and shared and len(readers) == 1 and readers[0].nest == group.nest:
+            if multiplies(readers[0].statements[0], machine):
+                loads.setdefault(id(readers[0]), []).append(group)
+    joined = {id(group) for groups_ in loads.values() for group in groups_}
+    for group in found:
+        if id(group) not in joined:
+            before = tuple(item for load in loads.get(id(group), ()) for item in load.statements)
+            yield replace(group, statements=(*before, *group.statements))
 
 
 def _sorted(found: list[Group]) -> Iterator[Group]:

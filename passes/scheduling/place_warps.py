@@ -113,7 +113,7 @@ def _registers(kernel: Kernel, rows: int, columns: int) -> int:
     what it reads last for what it defines, as threads do them element by element.
     """
     found = tiles(kernel)
-    sizes = {name: _size(tile, rows, columns) for name, tile in found.items()}
+    sizes = {name: fragment_registers(tile, rows, columns) for name, tile in found.items()}
     for item in statements(kernel.body):
         if isinstance(item, Let) and "ldmatrix" in item.by.instruction:
             sizes[item.tile.name] = 0
@@ -147,7 +147,7 @@ def _peak(
     return peak, live
 
 
-def _size(tile: Tile, rows: int, columns: int) -> int:
+def fragment_registers(tile: Tile, rows: int, columns: int) -> int:
     """32-bit registers of a thread."""
     if not isinstance(tile.layout, Frame | Operand):
         return 0

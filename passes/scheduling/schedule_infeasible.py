@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from tensorc.errors import Infeasible
-from tensorc.ir.capacity import pool, room, sharing
+from tensorc.ir.capacity import groups, pool, room, sharing
 from tensorc.ir.schedule import LoopProblem, Memory, Registers, Role
 from tensorc.passes.scheduling.cp_sat import Linear, total
 from tensorc.passes.scheduling.schedule_bounds import sequential
@@ -108,7 +108,7 @@ def _registers(problem: LoopProblem, meter: Meter, ii: int | None = None) -> Nee
     need = _least(lifted, meter, _widest, ii)
     if need is None:
         return None
-    wide = [role for role in problem.roles if role.warps == 4]
+    wide = [role for role in problem.roles if role.warps >= 4]
     single = len(problem.roles) - len(wide)
     need *= limits.step
     if need > limits.ceiling:
@@ -119,10 +119,10 @@ def _registers(problem: LoopProblem, meter: Meter, ii: int | None = None) -> Nee
     lifted = replace(problem, registers=replace(limits, total=HUGE, dynamic=True))
     steps = _least(lifted, meter, _all_registers, ii) or 0
     helpers = -(-single // 4)
-    groups = len(wide) + helpers
+    count = sum(groups(role.warps) for role in wide) + helpers
     total_need = 128 * (steps * limits.step + helpers * limits.floor)
-    have = max(pool(limits, count) for count in range(1, groups + 1))
-    sentence = f"registers: the block needs {total_need}, limit {have} in {groups} warp groups"
+    have = max(pool(limits, n) for n in range(1, count + 1))
+    sentence = f"registers: the block needs {total_need}, limit {have} in {count} warp groups"
     return Need("registers", total_need, have, sentence)
 
 
@@ -134,8 +134,8 @@ def _widest(model: Model) -> Linear:
 
 
 def _all_registers(model: Model) -> Linear:
-    wide = [role.name for role in model.problem.roles if role.warps == 4]
-    return total(model.registers[name] for name in wide)
+    wide = [role for role in model.problem.roles if role.warps >= 4]
+    return total(groups(role.warps) * model.registers[role.name] for role in wide)
 
 
 def _memory(problem: LoopProblem, meter: Meter, ii: int | None = None) -> Need | None:
@@ -165,7 +165,7 @@ def _bytes(model: Model, name: str) -> Linear:
 def _changes(problem: LoopProblem, meter: Meter) -> Iterator[str]:
     """Changes that make the loop fit, smallest first: a role more, all roles of a kind twice."""
     for members in sharing(problem):
-        if members[0].warps == 4:
+        if members[0].warps >= 4:
             for count in (1, len(members)):
                 more = tuple(_named(members[0], i) for i in range(count))
                 if _fits(replace(problem, roles=(*problem.roles, *more)), meter):

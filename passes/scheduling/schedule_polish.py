@@ -15,6 +15,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Literal as Choice
 
+from tensorc.ir.capacity import groups
 from tensorc.ir.schedule import Dependence, LoopProblem, Operation, operation_of, readers_of
 from tensorc.passes.scheduling.cp_sat import Answer, Linear, Solution, total
 from tensorc.passes.scheduling.schedule_model import Model, build, issuers, life
@@ -151,8 +152,7 @@ def _roles(model: Model) -> Linear:
     """Warp groups first, then roles."""
     weight = len(model.problem.roles) + 1
     return total(
-        (weight + 1 if role.warps == 4 else 1) * model.used[role.name]
-        for role in model.problem.roles
+        (weight * groups(role.warps) + 1) * model.used[role.name] for role in model.problem.roles
     )
 
 

@@ -6,9 +6,10 @@ of one role, taken twice, stack up to what the role has beside its base and its 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tensorc.ir.capacity import pool
+from tensorc.ir.capacity import groups, pool
 from tensorc.ir.schedule import Dependence, Role, Value, held, readers_of
 from tensorc.passes.scheduling.cp_sat import Interval, Linear, total
 
@@ -99,12 +100,12 @@ def _fit(model: Model, role: Role, lives: list[tuple[Interval, int]]) -> None:
 def _share(model: Model) -> None:
     """All roles' registers come from what a block of as many warp groups is launched with."""
     cp, limits, roles = model.cp, model.problem.registers, model.problem.roles
-    wide = [role.name for role in roles if role.warps == 4]
+    wide = {role.name: groups(role.warps) for role in roles if role.warps >= 4}
     narrow = [role.name for role in roles if role.warps == 1]
-    helpers = -(-len(narrow) // 4)
-    given = [pool(limits, n) // 128 // limits.step for n in range(1, len(wide) + helpers + 1)]
+    helpers, most = -(-len(narrow) // 4), sum(wide.values())
+    given = [pool(limits, n) // 128 // limits.step for n in range(1, most + helpers + 1)]
     for taken in range(helpers + 1):
-        for count in range(len(wide) + 1):
+        for count in range(most + 1):
             if taken + count:
                 _launch(model, wide, narrow, count, taken, given[taken + count - 1])
     cp.add_exactly_one(*model.launches)
@@ -112,17 +113,18 @@ def _share(model: Model) -> None:
 
 def _launch(
     model: Model,
-    wide: list[str],
+    wide: Mapping[str, int],
     narrow: list[str],
     count: int,
     helpers: int,
     given: int,
 ) -> None:
-    """If `count` warp groups and `helpers` groups of single warps are in use: they fit together."""
+    """If `count` warp groups and `helpers` groups of single warps are in use: they fit together.
+    `wide`: the warp groups of each role that has any."""
     cp, limits = model.cp, model.problem.registers
     exactly = cp.new_bool_var(f"{count} groups and {helpers} of single warps")
     model.launches.append(exactly)
-    used = total(model.used[name] for name in wide)
+    used = total(size * model.used[name] for name, size in wide.items())
     warps = total(model.used[name] for name in narrow)
     cp.add_linear_constraint(used, count, count).only_enforce_if(exactly)
     cp.add_linear_constraint(warps, 4 * helpers - 3 if helpers else 0, 4 * helpers).only_enforce_if(
@@ -136,5 +138,5 @@ def _launch(
     single = cp.new_int_var(0, limits.ceiling // limits.step, "register steps of single warps")
     for name in narrow:
         cp.add(single >= model.registers[name]).only_enforce_if(exactly)
-    summed = total(model.registers[name] for name in wide) + helpers * single
+    summed = total(size * model.registers[name] for name, size in wide.items()) + helpers * single
     cp.add(summed <= given).only_enforce_if(exactly)

@@ -178,7 +178,7 @@ class _Kernel:
         if isinstance(item, Let):
             free |= {*item.tile.axes, *item.reduced}
         axes = {index: self.open[index] for index in free if self.open.get(index, 1) > 1}
-        along = [index for index, size in axes.items() if size & (size - 1) == 0]
+        along = [i for i, n in axes.items() if n & (n - 1) == 0 or n % self.lanes == 0]
         ways = [_Way(self, axes, lane) for lane in along or (None,)]
         best = min(ways, key=lambda way: way.cycles(item))
         cycles = best.cycles(item)

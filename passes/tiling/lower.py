@@ -21,12 +21,14 @@ condition. Fusion and tiling proper are other passes; this one is their fallback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
-from tensorc.ir.dtypes import DType, settled
-from tensorc.ir.functions import FUNCTIONS, PROD, SUM, accumulator
-from tensorc.ir.node import Node, fact, postorder, rebuild
+from tensorc.ir.dtypes import BOOL, DType, settled
+from tensorc.ir.functions import ANY, FUNCTIONS, PROD, SUM, accumulator
+from tensorc.ir.node import Node, fact, postorder, rebuild, replaced
+from tensorc.ir.polynomial import known_extents
 from tensorc.ir.tensor import (
     Apply,
     Cast,
@@ -58,13 +60,25 @@ from tensorc.ir.tile import (
 from tensorc.machine.instruction import Machine
 from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, variants
-from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of, turned
+from tensorc.passes.tiling.contiguity import (
+    Units,
+    lanes_of,
+    reads_in,
+    reduction_lanes,
+    rows_of,
+    turned,
+)
 from tensorc.passes.tiling.early_reads import conjunction, entered, may_leave, optional
+from tensorc.passes.tiling.long_reductions import split_long
+from tensorc.passes.tiling.name_shared import shared_parts
 from tensorc.passes.tiling.neutral import COMBINE, identity
+from tensorc.passes.tiling.thread_lanes import MOST, known, lanes_of_thread
+from tensorc.passes.tiling.tile_scopes import COSTLY
 from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
 
 SQUARE = 64  # elements along both sides of a block that a CPU turns
+SPARE = 1.15  # of the least work, what longer pieces of rows may cost
 
 
 @dataclass(frozen=True)
@@ -86,6 +100,8 @@ def lower(
     `ordered`: float sums and products run in ascending order, the last index fastest."""
     if MACHINES[machine].plain != "simt":
         program = turn_operands(program, units, static)
+    elif not ordered:
+        program = split_long(program, units, static, widths.lanes)
     outputs = {item.tensor.name for item in program.outputs}
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
@@ -121,13 +137,15 @@ class _Lowering:
         self, program: Program, widths: Widths, units: Units, changed: dict[Read, set[Read]],
         static: Mapping[str, int], machine: Machine, ordered: bool,
     ) -> None:  # fmt: skip
-        self.changed, self.widths, self.static = changed, widths, static
+        self.changed, self.widths = changed, widths
+        self.static = known_extents(program.extents, static)
         self.ordered = ordered
         self.row: str | None = None  # the index whose blocks are rows that share what they read
         self.plain, self.threads = Use(machine.plain), machine.plain == "simt"
         self.lanes, self.units, self.extents = widths.lanes, units, program.extent_of
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
         self.taken = set(self.extents) | {item.tensor.name for item in named}
+        self.each: dict[str, int] = {}  # lanes of a thread, where it has several
         self.scopes = [_Scope(None, 1)]
 
     def kernel(self, equation: Equation) -> Kernel:
@@ -138,6 +156,9 @@ class _Lowering:
         inner = [i for item in reduces if not self.in_order(item) for i in item.indices]
         lane = lanes_of(equation.indices, inner, body, element, self.units)
         rows = rows_of(equation.indices, lane, body) if self.widths.rows > 1 else None
+        if lane is not None and self.threads:
+            others = known((i for i in equation.indices if i != lane), self.static)
+            self.thread(lane, [*reads_in(body), element], others)
         blocks = self.blocks(lane, rows, body)
         self.row = rows if rows in blocks else None
         square = None if self.threads else turned(equation.indices, body, element, self.units)
@@ -146,12 +167,12 @@ class _Lowering:
         order = [index for index in equation.indices if index not in blocks] + list(blocks)
 
         def store() -> None:
-            value = self.flat(body, ())
+            value = self.named(self.flat(body, ()))
             item = Store(equation.tensor, subscripts, value, None, (), self.plain, ())
             self.scopes[-1].statements.append(item)
 
         self.nest([(index, blocks.get(index, 1)) for index in order], store)
-        most = self.lanes if self.threads else SQUARE if square is not None else 1
+        most = MOST * self.lanes if self.threads else SQUARE if square is not None else 1
         grid, statements = peel(tuple(self.scopes[0].statements), most)
         return Kernel(
             equation.tensor.name, _tensors_read(body), (equation.tensor,), grid, statements
@@ -167,19 +188,41 @@ class _Lowering:
             found[rows] = self.widths.rows
         return found
 
+    def thread(
+        self, index: str, accesses: Sequence[Read], others: Sequence[int | None]
+    ) -> None:  # fmt: skip
+        """Choose the lanes that a thread of a GPU has along an index."""
+        self.each[index] = lanes_of_thread(
+            index, accesses, self.units, self.lanes, self.static.get(index), others
+        )
+
     def wide(self, lane: str | None, rows: str | None, body: Expr) -> int:
-        """Vectors side by side: several where rows share what they read, or where sums run across
-        rows in memory, of which each step then reads a longer piece."""
+        """Vectors side by side: several where rows share what they read; where sums run across
+        rows in memory, of which each step then reads a longer piece; and where functions of many
+        steps have to wait for themselves."""
         if rows is not None:
             return self.widths.vectors
-        sums = [item for item in postorder([body]) if isinstance(item, Reduce)]
-        most = 4 * self.widths.vectors if self.widths.vectors > 1 else 1
-        long = lane is not None and self.static.get(lane, most * self.lanes) >= most * self.lanes
-        return most if long and any(lane in free_indices(i) for i in sums) else 1
+        if lane is None or self.widths.vectors == 1:
+            return 1
+        nodes = list(postorder([body]))
+        if any(isinstance(item, Reduce) and lane in free_indices(item) for item in nodes):
+            return self.side_by_side(self.static.get(lane), 4 * self.widths.vectors)
+        costly = any(isinstance(n, Apply) and n.function.name in COSTLY for n in nodes)
+        return self.side_by_side(self.static.get(lane), self.widths.vectors) if costly else 1
+
+    def side_by_side(self, size: int | None, most: int) -> int:
+        """At most so many vectors, the most that make little work beyond the end of an extent."""
+        if size is None or size < 2 * self.lanes:
+            return most if size is None else 1
+        counts = [n for n in (16, 8, 4, 2, 1) if n <= most]
+        work = {n: -(-size // (n * self.lanes)) * n for n in counts}
+        return next(n for n in counts if work[n] <= SPARE * min(work.values()))
 
     def fitting(self, index: str, lanes: int) -> int:
-        """The block, or on a CPU the least power of two that covers a small static extent."""
+        """The block, of a GPU's threads with so many lanes each, or on a CPU the least power of two
+        that covers a small static extent."""
         size = self.static.get(index, lanes)
+        lanes *= self.each.get(index, 1)
         return lanes if self.threads or size >= lanes else max(2, 1 << (size - 1).bit_length())
 
     def nest(self, loops: list[tuple[str, int]], innermost: Callable[[], None]) -> None:
@@ -260,6 +303,8 @@ class _Lowering:
         rows = [s.index for s in outer if s.index and s.index == self.row]
         along = [s.index for s in outer if s.index and s.index != self.row]
         lane = None if along or self.in_order(item) else reduction_lanes(item, self.units)
+        if lane is not None and self.threads:
+            self.thread(lane, reads_in(item), [None])
         order = [i for i in item.indices if i != lane] + ([lane] if lane else [])
         axes = (*rows, *along, *optional(lane))
         dtype = accumulator(item.reducer, value_type(item.body), item.dtype)
@@ -301,7 +346,14 @@ class _Lowering:
     def combined(self, item: Reduce, carry: Value, element: Expr) -> Expr:
         """The carried value with one more element. A sum takes two products one after the other,
         `(sum + p) - q` for `sum + (p - q)`: each is then one multiply-add, as in the parts of a
-        complex product."""
+        complex product. What is not selected leaves a sum as it is."""
+        match element:
+            case Select(condition, yes, no) if item.reducer is SUM and no is identity(
+                SUM, carry.dtype
+            ):
+                return Select(condition, self.combined(item, carry, yes), carry)
+            case _:
+                pass
         if item.reducer is SUM and not self.ordered and value_type(element) is carry.dtype:
             match element:
                 case Apply(function, (Apply(first) as p, Apply(second) as q)) if (
@@ -318,7 +370,7 @@ class _Lowering:
         body: Expr = item.body if item.dtype is None else Cast(item.dtype, item.body)
         neutral = identity(item.reducer, dtype)
         chosen = body if where is None else Select(where, body, neutral)
-        flat = self.flat(chosen, ())
+        flat = self.named(self.flat(chosen, ()))
         if lane is None:
             return flat
         inside = call("lt", Position(lane), Extent(lane))
@@ -328,6 +380,21 @@ class _Lowering:
         tile = self.tile("x", axes, settled(value_type(guarded)))
         self.emit(Let(tile, None, (), guarded, None, None, self.plain, (lane,)))
         return _value(tile)
+
+    def named(self, expr: Expr) -> Expr:
+        """The expression with names for what a long text would repeat."""
+        known: dict[Node, Node] = {}
+        for item in shared_parts(expr, self.extents) if self.threads else ():
+            dtype = settled(value_type(item.part))
+            guard, body = conjunction(item.guards), item.part
+            if guard is not None:
+                body = Select(guard, body, identity(ANY if dtype is BOOL else SUM, dtype))
+            free = free_indices(body)
+            axes = [s.index for s in self.scopes if s.index in free and s.lanes > 1]
+            tile = self.tile("x", tuple(filter(None, axes)), dtype)
+            self.map(tile, cast(Expr, replaced(body, known.get)))
+            known[item.part] = _value(tile)
+        return cast(Expr, replaced(expr, known.get))
 
     def inner_lanes(self, index: str | None) -> int:
         """The block of a reduction's own lanes: wide where rows share what they read."""

@@ -47,7 +47,8 @@ from tensorc.passes.fusion.reach import below, needed
 from tensorc.passes.tiling.contiguity import Units, lanes_of, rows_of
 from tensorc.passes.tiling.side_by_side import FEWEST, SideBySide, block_of
 from tensorc.passes.tiling.tile_pass import LONG, Walks, power
-from tensorc.passes.tiling.tile_scopes import VECTOR, Scopes
+from tensorc.passes.tiling.tile_scopes import ROWS, VECTOR, Scopes
+from tensorc.passes.tiling.whole_rows import WholeRows, row_index
 
 WHOLE = 4096  # lanes of a grid index that lies whole in a tile, at most
 
@@ -106,6 +107,9 @@ class _Emission:
     def kernel(self, item: PlannedKernel) -> Kernel:
         roots = [output.body for output in item.outputs]
         self.inliner.careful |= self._careful(roots)
+        row = self._row(item)
+        if row is not None:
+            return self._by_rows(item, row)
         grid, whole, late = self._grid(item)
         rows = self._rows(item, grid, whole)
         if rows is not None:
@@ -118,9 +122,36 @@ class _Emission:
             self.walks.run(walk)
         for output in item.outputs:
             self._output(output, late)
+        return self._kernel(item, grid)
+
+    def _kernel(self, item: PlannedKernel, grid: tuple[Block, ...]) -> Kernel:
+        roots = [output.body for output in item.outputs]
         reads = {n.tensor: None for n in postorder(roots) if isinstance(n, Read)}
         writes = tuple(output.tensor for output in item.outputs)
         return Kernel(writes[0].name, tuple(reads), writes, grid, self.scopes.statements)
+
+    def _row(self, item: PlannedKernel) -> WholeRows | None:
+        """What does the reductions of a kernel whose rows lie whole in tiles."""
+        if self.inliner.careful or self.inliner.checked:
+            return None
+        fixed = {name: size for name, size in self.sizes.items() if name in self.fixed}
+        index = row_index(item, self.extents, fixed, self.units)
+        if index is None:
+            return None
+        roots = [output.body for output in item.outputs]
+        found = WholeRows(self.scopes, index, self.inliner, roots)
+        return found if found.pays else None
+
+    def _by_rows(self, item: PlannedKernel, row: WholeRows) -> Kernel:
+        """The kernel with a row in tiles, every reduction on its own."""
+        grid = tuple(Block(index, 1) for index in item.grid if index != row.index)
+        lanes = -(-self.sizes[row.index] // self.vector) * self.vector
+        self.scopes.ground = ROWS
+        self.scopes.bound = {block.index: 1 for block in grid} | {row.index: lanes}
+        row.define()
+        for output in item.outputs:
+            self._output(output, None)
+        return self._kernel(item, grid)
 
     def _grid(self, item: PlannedKernel) -> tuple[tuple[Block, ...], dict[str, int], str | None]:
         """Blocks of the grid, the index whole in a tile, and the index walked by a loop around

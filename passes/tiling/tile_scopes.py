@@ -34,7 +34,7 @@ from tensorc.passes.fusion.inline import Unfused
 
 VECTOR = Use("vector")
 REGISTERS = 512  # elements of a tile that may lie in registers
-_COSTLY = frozenset(
+COSTLY = frozenset(
     "exp exp2 log log2 div tanh sigmoid sqrt rsqrt erf sin cos pow expm1 log1p".split()
 )
 
@@ -54,6 +54,7 @@ def _in_order(axes: tuple[str, ...]) -> Layout:
 
 
 CPU = Ground(VECTOR, REGISTERS, _in_order)
+ROWS = Ground(VECTOR, 1, _in_order)  # whatever has axes lies in memory
 
 
 @dataclass(eq=False)
@@ -80,6 +81,7 @@ class Scopes:
         self.bound: dict[str, int] = {}
         self.changed: dict[Read, set[Read]] = {}  # reads as they stand in the kernel
         self.careful: set[Read] = set()  # reads that keep their conditions around them
+        self.kept: frozenset[Expr] | None = None  # what gets tiles; None: costly functions
 
     @property
     def statements(self) -> tuple[Statement, ...]:
@@ -165,9 +167,15 @@ class Scopes:
                 made = rebuild(expr, lambda n: self.flat(n) if isinstance(n, Expr) else n)
                 if isinstance(expr, Read) and isinstance(made, Read):
                     self.changed.setdefault(expr, set()).add(made)
-                costly = isinstance(made, Apply) and made.function.name in _COSTLY
-                data = any(isinstance(node, Read | Value) for node in postorder([made]))
-                return self.let(made) if costly and data and not self._bare(expr) else made
+                return self.let(made) if self._keeps(expr, made) else made
+
+    def _keeps(self, expr: Expr, made: Expr) -> bool:
+        """Whether a value gets a tile of its own."""
+        if self.kept is not None:
+            return expr in self.kept
+        costly = isinstance(made, Apply) and made.function.name in COSTLY
+        data = any(isinstance(node, Read | Value) for node in postorder([made]))
+        return costly and data and not self._bare(expr)
 
     def _bare(self, expr: Expr) -> bool:
         """Whether an expression may not be computed ahead of the conditions around it."""

@@ -13,6 +13,11 @@ def sharing(problem: LoopProblem) -> tuple[tuple[Role, ...], ...]:
     return tuple(tuple(members) for members in classes.values())
 
 
+def groups(warps: int) -> int:
+    """The warp groups that a role of so many warps is; 0 for a single warp, which shares one."""
+    return warps // 4
+
+
 def pool(registers: Registers, groups: int) -> int:
     """Registers that a block of `groups` warp groups has, as launched: per thread in whole steps.
 

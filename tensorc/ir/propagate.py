@@ -224,9 +224,11 @@ def _carried(name: str, args: Sequence[Bounded], result: Array) -> Array:
         case "min" | "max":
             return np.max(np.broadcast_arrays(*(arg.error for arg in args)), axis=0)
         case "sin" | "cos":
-            return np.minimum(first.error, 2.0) if first.value.dtype.kind == "f" else first.error
+            if first.value.dtype.kind == "c":
+                return first.error
+            return np.where(np.isinf(first.error), np.inf, np.minimum(first.error, 2.0))
         case "pow":
-            return _power(*args)
+            return _power(first, args[1], result)
         case "floordiv":
             return _floored(*args)
         case "mod":
@@ -245,7 +247,8 @@ def _monotone(name: str, arg: Bounded, result: Array) -> Array:
     if arg.value.dtype.kind == "c":
         return _open([arg])
     ends = [number(elementwise.apply(name, [end])) for end in _ends(arg)]
-    return np.where(arg.error > 0, farthest(number(result), ends), 0.0)
+    error = np.where(arg.error > 0, farthest(number(result), ends), 0.0)
+    return np.where(np.isinf(arg.error), np.inf, error)  # what overflowed may be NaN: f8e4m3
 
 
 def _ends(arg: Bounded) -> tuple[Array, Array]:
@@ -292,7 +295,14 @@ def _quotient(a: Bounded, b: Bounded) -> Array:
     return np.where(size > b.error, error, np.where(a.error + b.error > 0, np.inf, 0.0))
 
 
-def _power(a: Bounded, b: Bounded) -> Array:
+def _power(a: Bounded, b: Bounded, result: Array) -> Array:
+    """Of real or complex numbers."""
+    if "c" in (a.value.dtype.kind, b.value.dtype.kind):
+        return _complex_power(a, b, result)
+    return _real_power(a, b)
+
+
+def _real_power(a: Bounded, b: Bounded) -> Array:
     """Over a positive base the extremes lie at corners; else whole powers by the mean value."""
     (low, high), (less, more) = _ends(a), _ends(b)
     middle = np.power(number(a.value), number(b.value))
@@ -304,6 +314,20 @@ def _power(a: Bounded, b: Bounded) -> Array:
     whole = np.where((b.value == np.rint(b.value)) & (b.error == 0), steep, np.inf)
     whole = np.where((b.value == 0) & (b.error == 0), 0.0, whole)
     return np.where(low > 0, positive, whole)
+
+
+def _complex_power(a: Bounded, b: Bounded, result: Array) -> Array:
+    """|a ** b| (e^t - 1) with t = |b| s + Eb (|log a| + s) and s = -log(1 - Ea / |a|), the most
+    that log a is off; unknown where a may be 0, or across the cut, unless b is whole and exact."""
+    x, y = np.asarray(a.value, np.complex128), np.asarray(b.value, np.complex128)
+    size = np.abs(x)
+    near = np.where(a.error < size, a.error / size, 1.0)
+    off = np.where(a.error == 0, 0.0, -np.log1p(-near))
+    exponent = times(np.abs(y), off) + times(np.abs(np.log(x)) + off, b.error)
+    error = times(np.abs(number(result)), np.expm1(exponent))
+    whole = (y == np.rint(y.real)) & (b.error == 0)
+    cut = (x.real <= a.error) & (np.abs(x.imag) <= a.error) & (a.error > 0) & ~whole
+    return np.where(cut | ~np.isfinite(error), np.where(a.error + b.error > 0, np.inf, 0.0), error)
 
 
 def _floored(a: Bounded, b: Bounded) -> Array:

@@ -166,7 +166,8 @@ class Value(Node):
 
 @node
 class Role(Node):
-    """A warp (warps = 1) or a warp group (warps = 4) that may be given operations.
+    """A warp (warps = 1), a warp group (4) or several that work as one (8, 12, ...), to which
+    operations may be given.
 
     `base` registers per thread are taken by addresses and counters. A role that is `variable`
     takes the operations of variable latency and no other; if a problem has such a role, they run

@@ -111,8 +111,8 @@ def _ranges(problem: LoopProblem) -> Iterator[str]:
         yield from _least(f"value {value.name}", 0, registers=value.registers)
     for role in problem.roles:
         yield from _least(f"role {role.name}", 0, base=role.base)
-        if role.warps not in (1, 4):
-            yield f"S3: role {role.name}: warps is {role.warps}, allowed are 1 and 4"
+        if role.warps not in (1, *range(4, 33, 4)):
+            yield f"S3: role {role.name}: warps is {role.warps}, allowed are 1 and multiples of 4"
     for memory in problem.memories:
         yield from _least(f"memory {memory.name}", 0, bytes=memory.bytes, taken=memory.taken)
     if problem.trip is not None:

@@ -186,9 +186,12 @@ class Compiled:
         return array.copy(order="C")
 
     def every_extent(self, extents: Mapping[str, int]) -> dict[str, int]:
-        """The extents of the program's indices, and of those that passes have added."""
+        """The extents of the program's indices, and of those that passes have added: a size of the
+        program's has the value that it has there, whatever parameters it is made of."""
         known = {Symbol(name, "extent"): size for name, size in extents.items()}
-        added = {n: evaluate(size, known) for n, size in self.launch.extents if n not in extents}
+        same = {size: extents[name] for name, size in self.program.extents if name in extents}
+        others = [(name, size) for name, size in self.launch.extents if name not in extents]
+        added = {n: same[e] if e in same else evaluate(e, known) for n, e in others}
         return {**extents, **added}
 
     def operations(self, extents: Mapping[str, int]) -> int:

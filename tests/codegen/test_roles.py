@@ -154,52 +154,5 @@ def test_instructions_beside_a_product(tmp_path: Path) -> None:
     need("nvcc")
     need("cuobjdump")
     found = loops(compiled(module("staged").text, tmp_path, "sm_90a").cubin)
-    steady = sorted(found, key=lambda item: item.others)[:2]  # one for each consumer
-    assert [item.products for item in steady] == [4, 4]
-    assert max(item.others for item in steady) <= 19
-
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-def own(name: str, static: dict[str, int]) -> str:
-    """The source of an example, tiles and schedule included."""
-    (item,) = read((EXAMPLES / f"{name}.tc").read_text())
-    return levels(item, with_roles(request("sm_90a", static, {}))).source
-
-
-def test_ptxas_takes_the_tiled_gemm_as_it_is(tmp_path: Path) -> None:
-    """Of a product with a bias and an activation: 64 by 256 sums in each of two warp groups."""
-    need("nvcc")
-    found = compiled(own("gemm", {}), tmp_path, "sm_90a")
-    assert (found.spills, found.stack, found.remarks) == (0, 0, ())
-    assert found.registers <= 168
-    need("cuobjdump")
-    steady = [item for item in loops(found.cubin) if item.products == 4][:2]
-    assert len(steady) == 2
-    assert max(item.others for item in steady) <= 19
-
-
-# Of 16 rows and 128 keys in a warp's steady state: a thread has 64 scores and 64 outputs.
-LEAST = {
-    "HGMMA": 8 + 8,  # of 16 along d = 128, and along the keys
-    "MUFU": 64 + 2,  # the scores and the factors of two rows
-    "FMA": 64 + 64 + 64 + 4,  # exponents, sums, outputs rescaled; two rows' maxima and sums
-}
-
-
-@pytest.mark.parametrize("name", ["attention", "causal_attention"])
-def test_ptxas_takes_the_tiled_attention_as_it_is(name: str, tmp_path: Path) -> None:
-    """Instructions of a warp for 16 rows and 128 keys at d = 128: a hand-written kernel has 475."""
-    need("nvcc")
-    found = compiled(own(name, {"d": 128, "e": 128}), tmp_path, "sm_90a")
-    assert (found.spills, found.stack, found.remarks) == (0, 0, ())
-    assert found.registers <= 168
-    need("cuobjdump")
-    steady = [item for item in loops(found.cubin) if item.products == 16][:2]
-    assert len(steady) == 2
-    for item in steady:
-        assert item.instructions <= 490
-        fma = item.mix["FFMA"] + item.mix["FADD"] + item.mix["FMUL"]
-        counts = {"HGMMA": item.products, "MUFU": item.mix["MUFU"], "FMA": fma}
-        assert all(least <= counts[k] <= 1.05 * least for k, least in LEAST.items()), counts
+    assert {item.products for item in found} == {4}  # one loop for both consumers
+    assert max(item.others for item in found) <= 19

@@ -126,10 +126,9 @@ def test_division_does_not_overflow_on_the_way() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tensorc.NotationWarning")
-@pytest.mark.parametrize("body", ["x[n] ** y[n]", "prod[n](x[n]) + x[n]"])
-def test_what_is_missing_is_said(body: str) -> None:
+def test_what_is_missing_is_said() -> None:
     arrays = drawn(5, "complex64")
-    op = tc.loads(program_text(body, "complex64", "complex64")).f
+    op = tc.loads(program_text("prod[n](x[n]) + x[n]", "complex64", "complex64")).f
     with pytest.raises(tc.Unavailable, match="interpreter"):
         op(*arrays.values())
     assert op.on("interpreter")(*arrays.values()).dtype == np.complex64
@@ -158,6 +157,85 @@ def test_logarithms_are_numpys(name: str, dtype: Any) -> None:
                 close = np.abs(w - g) <= 4 * eps * np.maximum(np.abs(w), least) + tiny
                 assert (same | close).all(), x[~(same | close)]
                 assert (np.signbit(w) == np.signbit(g))[(w == 0) & (least == 0)].all()
+
+
+POWERS = (
+    "x[n] ** y[n]", "x[n] ** r[n]", "r[n] ** x[n]", "x[n] ** k[n]", "k[n] ** x[n]", "x[n] ** 0.5",
+    "2 ** x[n]", "x[n] ** (-3)", "x[n] ** 1.5j", "x[n] ** 17", "x[n] ** -1", "(-2) ** x[n]",
+)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::tensorc.NotationWarning")
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_powers_are_numpys(dtype: str) -> None:
+    """Judged by the bound, and to some units in the last place beside NumPy's wider result."""
+    arrays = drawn(200, dtype)
+    arrays["k"][:2] = 0, 1
+    wide = {
+        n: a.astype({"c": np.complex128, "f": float}.get(a.dtype.kind)) for n, a in arrays.items()
+    }
+    eps = np.finfo(arrays["r"].dtype).eps
+    for body in POWERS if dtype == "complex128" else POWERS[:5]:
+        op = tc.loads(program_text(body, dtype, dtype)).f
+        given = {item.tensor.name: arrays[item.tensor.name] for item in op.program.parameters}
+        got = op(*given.values())
+        with np.errstate(all="ignore"):
+            want = numpy_power(body, wide)
+        finite = np.isfinite(want)
+        assert (np.isfinite(got) == finite).all(), body
+        size = np.abs(want[finite])
+        assert (np.abs(got - want)[finite] <= 40 * eps * size + np.finfo(got.dtype).tiny).all(), (
+            body
+        )
+        assert worst(judge(prepare(op.program, given), {"z": got})) is not Outcome.FAIL, body
+
+
+@pytest.mark.parametrize(
+    "body", ["(x[n] * y[n]) ** 3", "(x[n] * r[n] + 1) ** y[n]", "r[n] ** (x[n] * y[n])"]
+)
+def test_errors_of_bases_and_exponents_have_a_bound(body: str) -> None:
+    arrays = drawn(200, "complex64")
+    arrays["x"] = arrays["x"] + np.complex64(5)
+    op = tc.loads(program_text(body, "complex64", "complex64")).f
+    given = {item.tensor.name: arrays[item.tensor.name] for item in op.program.parameters}
+    found = judge(prepare(op.program, given), {"z": op(*given.values())})["z"]
+    assert found.outcome is Outcome.PASS and not found.vacuous
+    wrong = op(*given.values()) * np.complex64(1 + 1e-3j)
+    assert judge(prepare(op.program, given), {"z": wrong})["z"].outcome is Outcome.FAIL
+
+
+def numpy_power(body: str, given: dict[str, Array]) -> Array:
+    """The value of a body of POWERS."""
+    base, exponent = body.replace("[n]", "").split(" ** ")
+
+    def side(text: str) -> Any:
+        return given[text] if text in given else complex(text.strip("()"))
+
+    return np.asarray(np.power(side(base), side(exponent)))
+
+
+@pytest.mark.parametrize("name", ["exp", "sqrt", "sin", "cos", "power"])
+def test_finite_numbers_are_finite_or_not_as_in_numpy(name: str) -> None:
+    """Zeros of both signs, and sizes whose exponential is infinite beside a sine of 0."""
+    body = "x[n] ** y[n]" if name == "power" else f"{name}(x[n]) + 0 * y[n]"
+    op = tc.loads(
+        f"op f(x: complex128[n], y: complex128[n]) -> z: complex128[n]\n  z[n] = {body}\n"
+    ).f
+    parts = (0.0, -0.0, 1.0, -1.0, 0.5, -2.0, 800.0, -1e30)
+    numbers = np.array([complex(a, b) for a in parts for b in parts])
+    x, y = map(np.ravel, np.meshgrid(numbers, numbers))
+    with np.errstate(all="ignore"):
+        want: Any = np.power(x, y) if name == "power" else getattr(np, name)(x)
+        got: Any = op(x, y)
+        for w, g in ((want.real, got.real), (want.imag, got.imag)):
+            same = (w == g) | (np.isnan(w) & np.isnan(g))
+            assert (same | (np.abs(w - g) <= 1e-11 * np.maximum(1, np.abs(want)))).all()
+
+
+def test_roots_at_the_cut_have_numpys_sign() -> None:
+    op = tc.loads("op f(x: complex128[n]) -> y: complex128[n]\n  y[n] = sqrt(x[n])\n").f
+    x = np.array([complex(a, b) for a in SPECIAL[:8] for b in (0.0, -0.0, np.inf, -np.inf)])
+    np.testing.assert_allclose(op(x), np.sqrt(x), rtol=1e-14)
 
 
 def test_tables_of_complex_numbers() -> None:

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.problems.attention import attention_hopper
 from benchmarks.problems.gemm import gemm
 from tensorc.ir.read_tile import read
-from tensorc.ir.schedule import LoopProblem, Operation
+from tensorc.ir.schedule import LoopProblem, Operation, placement_of
 from tensorc.ir.tile import Each, Loop
 from tensorc.ir.verify_schedule import verify_problem
 from tensorc.ir.verify_tile import verify
@@ -20,6 +20,7 @@ from tensorc.machine.product import load_product
 from tensorc.passes.scheduling.around_loop import reused
 from tensorc.passes.scheduling.extract_problem import extract
 from tensorc.passes.scheduling.groups import Unpipelined
+from tensorc.passes.scheduling.place_warps import DEEPEST, place_warps
 from tensorc.passes.scheduling.schedule import JIT, schedule
 from tests.passes.test_tile_chain import CHAINS
 from tests.passes.test_tile_product import tiled
@@ -116,22 +117,45 @@ def test_attention_has_the_schedule_of_the_problem_written_by_hand() -> None:
     assert [plan.role for plan in made.roles] == ["load", "consumer0", "consumer1"]
 
 
-def test_products_of_warps_are_one_role_with_fragments() -> None:
-    """sm_80: copies are started by the threads that multiply, so there is one role; fragments are
-    loaded by operations of their own; sums and fragments are those of four warps."""
+def test_products_of_warps_are_one_role_that_loads_their_operands() -> None:
+    """sm_80: copies are started by the threads that multiply, so there is one role, as wide as the
+    block; a product loads its fragments, and its warps are busy with it."""
     found = loop("gemm_sm80").problem
-    assert [o.name for o in found.operations] == ["As", "Ws", "A", "W", "c"]
+    assert [o.name for o in found.operations] == ["As", "Ws", "c"]
     assert [(r.name, r.warps) for r in found.roles] == [("block", 4)]
     wanted = gemm(A100, 128, 128, 32)
     macs = sum(u.cycles for o in wanted.operations for u in o.uses if u.unit == "mma")
     (product,) = (o for o in found.operations if o.name == "c")
-    assert [u.cycles for u in product.uses] == [macs]
-    assert {v.name: v.registers for v in found.values} == {"A": 16, "W": 16, "c": 128}
-    assert {r.name: r.bytes for r in found.rings} == {"As": 8192, "Ws": 8192}
+    cycles = {use.unit: use.cycles for use in product.uses}
+    assert cycles == {"mma": macs, "shared": 2 * 8192 // 128}
+    assert product.busy == macs and product.threads
+    assert {v.name: v.registers for v in found.values} == {"c": 128}
+    assert {r.name: (r.bytes, r.deepest) for r in found.rings} == dict.fromkeys(
+        ("As", "Ws"), (8192, DEEPEST)
+    )
     for name in ("As", "Ws"):
         (mine,) = (o for o in found.operations if o.name == name)
         (theirs,) = (o for o in wanted.operations if o.name == name[0].replace("W", "B"))
         assert plain(mine) == plain(theirs)
+
+
+def test_attention_of_warps_has_a_proved_schedule() -> None:
+    """Eight warps as one role, in the order of the text; only copies run ahead."""
+    kernel = tiled(CHAINS["causal"], "sm_80", {"d": 128, "e": 128}).program.kernels[0]
+    text = extract(kernel, MACHINES["sm_80"], A100)
+    placed = place_warps(kernel, A100)
+    assert placed is not None
+    assert [(r.name, r.warps) for r in text.problem.roles] == [("block", placed.warps)]
+    made = schedule(text.problem, JIT)
+    assert made.ii == made.certificate.bound and made.certificate.proof == "closed form"
+    assert made.ii == sum(o.busy for o in text.problem.operations)
+    assert {plan.depth for plan in made.rings} == {placed.depth}
+    place = placement_of(made)
+    computed = [o.name for o in text.problem.operations if not o.variable]
+    assert {place[name].stage for name in computed} == {place[computed[0]].stage}
+    starts = [place[name].cycle for name in computed]
+    assert starts == sorted(starts)
+    assert place["Ks"].stage < place[computed[0]].stage  # read by the first operation
 
 
 def test_rows_are_divided_only_where_that_changes_nothing() -> None:

@@ -221,8 +221,7 @@ def reduction(scope: Scope, item: Let, across: bool = True) -> Iterator[str]:
         own = tuple(f"part[{n}]" for n in pairs[outer])
         start = f"{scope.variables[item.onto.name]}[{outer}][side]"
         total = _function(op, (start, f"({_function(op, own, kind)})"), kind)
-        yield f"  TCT_FOR(side, 2) {name}[{outer}][side] = {total};"
-        yield "}"
+        yield from (f"  TCT_FOR(side, 2) {name}[{outer}][side] = {total};", "}")
         return
     if outer:
         yield "  TCT_FOR(side, 2) {"
@@ -365,8 +364,8 @@ def to_shared(scope: Scope, item: Let) -> Iterator[str]:
         value = f"{tests} ? {value} : 0.0f" if tests else bare(value)
         first = {axis: _first(lane) for axis, lane in own.items()}
         target = shared_element(item.tile, scope.region(item.tile), first)
-        target, loops = target.replace("(u16*)", "(u32*)"), frame.loops()
-        loops = loops.replace("TCT_FOR(reg, 4)", "TCT_FOR(half, 2)")
+        target = target.replace("(u16*)", "(u32*)")
+        loops = frame.loops().replace("TCT_FOR(reg, 4)", "TCT_FOR(half, 2)")
         if not lines and "reg" not in value.replace("[reg]", ""):
             both = [value.replace("[reg]", f"[2 * half{more}]") for more in ("", " + 1")]
             yield from (loops, f"  {target} = {PACKED[dtype]}({', '.join(both)});")

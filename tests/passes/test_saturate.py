@@ -267,3 +267,13 @@ def test_what_was_wrong_stays_right(name: str) -> None:
     assert not verify(made.program, accesses=False)
     assert validate(program, made.program, sizes).passed, show_program(made.program)
     assert_equal(program, made.program, sizes)
+
+
+@pytest.mark.parametrize("constant", ["0.0", "3.0", "0.1"])
+def test_a_named_constant_is_checked_as_the_number_it_is(constant: str) -> None:
+    """Written or cast to the type of the tensor: a read of either stands for the same number."""
+    text = "op f(x: f32[k]) -> y: f32[k]\n  t: f32[k] = {}\n  y[k] = x[k] * t[k] + t[k]\n"
+    (plain,), (cast,) = read(text.format(constant)), read(text.format(f"f32({constant})"))
+    assert validate(plain, cast, {"k": 3}).passed and validate(cast, plain, {"k": 3}).passed
+    (other,) = read(text.format("f32(7.5)"))
+    assert not validate(plain, other, {"k": 3}).passed

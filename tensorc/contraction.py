@@ -42,6 +42,13 @@ class _Known:
     back: Callable[[Array], object]
     dtype: np.dtype[Any]
 
+    def starts_of(self, operands: Sequence[Any]) -> list[int] | None:
+        """Where the elements of operands start; None: that is not to be had."""
+        try:
+            return self.starts(operands)
+        except (RuntimeError, ValueError):
+            return None
+
 
 # By subscripts and the operands' form.
 _CALLS: dict[tuple[str, object], _Known] = {}
@@ -68,8 +75,9 @@ def einsum(
     if plain and operands and type(operands[0]) is str:
         subscripts, *arrays = operands
         known = _CALLS.get((subscripts, key(arrays)))
-        if known is not None and (out is None or _is_like(out, known.dtype)):
-            (value,) = known.call.at(known.starts(arrays), [], arrays, ())
+        starts = None if known is None else known.starts_of(arrays)
+        if known and starts is not None and (out is None or _is_like(out, known.dtype)):
+            (value,) = known.call.at(starts, [], arrays, ())
             return known.back(value) if out is None else _delivered(value, out, casting)
     if operands and isinstance(operands[0], bytes):
         operands = (operands[0].decode("ascii"), *operands[1:])

@@ -35,7 +35,7 @@ class Scope:
         self.shared: Shared = arrange(kernel, placement.depth)
         self.block = whole(kernel)  # lanes of indices; a block's where the grid or a loop binds it
         self.variables: dict[str, str] = {}  # of register tiles
-        self.windows: dict[str, int] = {}  # the first lane of indices of which warps have a part
+        self.windows: dict[str, Index] = {}  # the first lane of indices of which warps have a part
         self.heads: dict[str, str] = {}  # declarations at the kernel's start, by name
         self.aligned: dict[str, str] = {}  # what 16-byte copies to shared memory rest on, by tensor
         self._positions: dict[str, str] = {}

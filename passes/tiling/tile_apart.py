@@ -61,7 +61,7 @@ def tile_apart(program: Program, wanted: Wanted) -> Tiled:
                 by_name[names[0]] = [chosen(item, scene, wanted).kernel]
             except Unfused as why:
                 reasons.update(dict.fromkeys(names, str(why)))
-    plain = _plain(whole, reasons, wanted)
+    plain = plain_kernels(whole, reasons, wanted)
     by_name |= _with_parts(plain, set(reasons))
     kernels = tuple(k for i in equations for k in by_name.get(i.tensor.name, ()))
     written = {tensor.name for kernel in kernels for tensor in kernel.writes}
@@ -69,7 +69,7 @@ def tile_apart(program: Program, wanted: Wanted) -> Tiled:
     return Tiled(replace(plain, workspaces=spaces, kernels=kernels), reasons)
 
 
-def _plain(program: Program, names: Container[str], wanted: Wanted) -> TileProgram:
+def plain_kernels(program: Program, names: Container[str], wanted: Wanted) -> TileProgram:
     """Plain kernels for some equations of a program, with room for the results of all."""
     own = tuple(item for item in program.equations if item.tensor.name in names)
     part = replace(program, equations=own)

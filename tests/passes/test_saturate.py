@@ -286,3 +286,13 @@ def test_what_is_compared_may_be_rewritten_and_is_not_judged() -> None:
     assert outputs["y"].all()
     assert judge(call, outputs)["y"].outcome is Outcome.UNDECIDED
     assert run_prepared(prepare(given, {"x": x}))["y"].tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize("constant", ["0.0", "3.0", "0.1"])
+def test_a_named_constant_is_checked_as_the_number_it_is(constant: str) -> None:
+    """Written or cast to the type of the tensor: a read of either stands for the same number."""
+    text = "op f(x: f32[k]) -> y: f32[k]\n  t: f32[k] = {}\n  y[k] = x[k] * t[k] + t[k]\n"
+    (plain,), (cast,) = read(text.format(constant)), read(text.format(f"f32({constant})"))
+    assert validate(plain, cast, {"k": 3}).passed and validate(cast, plain, {"k": 3}).passed
+    (other,) = read(text.format("f32(7.5)"))
+    assert not validate(plain, other, {"k": 3}).passed

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorc.cuda_levels import levels, request, with_roles
 from tensorc.cuda_ways import choose
 from tensorc.ir.tensor import Tensor
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from tensorc.codegen.driver import Module
     from tensorc.codegen.emulator import Emulator
     from tensorc.prepare import Prepared
-
-__all__ = ["levels", "request", "run", "run_on", "with_roles"]
 
 Array = npt.NDArray[Any]
 _EMULATORS: dict[str, Emulator] = {}
@@ -34,7 +31,7 @@ def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
     KernelError: the emulator reports a race, a bad access or a deadlock, which is a bug of ours.
     OutOfRange: a subscript that holds data leaves its tensor.
     """
-    device = _emulator(arch)
+    device = emulator(arch)
     return run_on(call, arch, device, lambda source: _loaded(device, arch, source))
 
 
@@ -78,7 +75,7 @@ def _whole(
     return found
 
 
-def _emulator(arch: str) -> Emulator:
+def emulator(arch: str) -> Emulator:
     """One emulator for each architecture in a process."""
     from tensorc.codegen.emulator import Emulator
 

@@ -61,6 +61,7 @@ from tensorc.passes.canonicalise import call, variants
 from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of, turned
 from tensorc.passes.tiling.early_reads import conjunction, entered, may_leave, optional
 from tensorc.passes.tiling.neutral import COMBINE, identity
+from tensorc.passes.tiling.panels import panels, product_of
 from tensorc.passes.tiling.tile_scopes import COSTLY
 from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
@@ -72,11 +73,13 @@ SPARE = 1.15  # of the least work, what longer pieces of rows may cost
 @dataclass(frozen=True)
 class Widths:
     """The register tile of a machine: `lanes` of 32 bits in a vector; where rows share what they
-    read, `vectors` of them side by side in each of `rows` rows."""
+    read, `vectors` of them side by side in each of `rows` rows; `packed`: panels of what they
+    share are copied first, where that can be (see `panels`)."""
 
     lanes: int
     vectors: int = 1
     rows: int = 1
+    packed: bool = False
 
 
 def lower(
@@ -133,6 +136,10 @@ class _Lowering:
         self.scopes = [_Scope(None, 1)]
 
     def kernel(self, equation: Equation) -> Kernel:
+        found = product_of(equation, self.units) if self.widths.packed else None
+        if found is not None and found.packs(self.static) and not self.ordered:
+            lanes = self.lanes * self.widths.vectors * 4 // max(4, _widest(equation.body))
+            return panels(found, lanes, self.static, self.taken)
         body = equation.body.arg if isinstance(equation.body, Round) else equation.body
         subscripts = tuple(Position(index) for index in equation.indices)
         element = Read(equation.tensor, subscripts)
@@ -140,6 +147,7 @@ class _Lowering:
         inner = [i for item in reduces if not self.in_order(item) for i in item.indices]
         lane = lanes_of(equation.indices, inner, body, element, self.units)
         rows = rows_of(equation.indices, lane, body) if self.widths.rows > 1 else None
+        rows = None if rows is not None and self.static.get(rows) == 1 else rows
         blocks = self.blocks(lane, rows, body)
         self.row = rows if rows in blocks else None
         square = None if self.threads else turned(equation.indices, body, element, self.units)
@@ -165,7 +173,7 @@ class _Lowering:
         found: dict[str, int] = {}
         if lane is not None:
             found[lane] = self.fitting(lane, lanes)
-        if rows is not None and self.static.get(rows, 2) > 1:
+        if rows is not None:
             found[rows] = self.widths.rows
         return found
 

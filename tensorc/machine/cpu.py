@@ -9,12 +9,33 @@ packed in panels of C columns, or is one panel as it is.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tensorc.ir.dtypes import F32, STORAGE
 from tensorc.ir.functions import FUNCTIONS, SUM
 from tensorc.ir.tensor import Apply, Value
 from tensorc.ir.tile import Layout, Linear, Panel, Strided
 from tensorc.machine.instruction import Cost, Instruction, Machine, Place, Role, Slot, table
 
+
+@dataclass(frozen=True)
+class Caches:
+    """What one core has, as tiles are ranked by: bytes of the first and second cache, ways of the
+    second, and bytes a cycle that the second one, and what lies behind it, deliver."""
+
+    first: int = 32 << 10
+    second: int = 1 << 20
+    ways: int = 16
+    near: float = 32.0
+    far: float = 12.0
+
+    @property
+    def span(self) -> int:
+        """Bytes from one line to the next that has its set in the second cache."""
+        return self.second // self.ways
+
+
+CACHES = Caches()  # of server processors of the last years, the smaller ones; ranks depend little
 SPACES = ("global", "packed", "memory", "register")
 _ANYWHERE = tuple(Place(space) for space in SPACES)
 _ANY = Slot("s", (), STORAGE, _ANYWHERE)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from tensorc.compiler import compile_cpu
+from tensorc.ir.sizes import bind
 from tensorc.ir.tensor import Program
 from tensorc.request import Request, Target
+from tensorc.runtime.compiled import Compiled
 
 if TYPE_CHECKING:
     from tensorc.passes.tiling.lower import Widths
@@ -41,12 +43,24 @@ def measure(
         (predicted, candidate, compile_cpu(program, candidate))
         for predicted, candidate in candidates(program, request)[:most]
     ]
-    best = [float("inf")] * len(kernels)
-    for _ in range(ROUNDS):
-        for place, (_, _, kernel) in enumerate(kernels):
-            best[place] = min(best[place], _seconds(lambda kernel=kernel: kernel(**arrays)))
-    found = [Measured(r, p, s) for (p, r, _), s in zip(kernels, best, strict=True)]
+    extents = bind(program, {n: a.shape for n, a in arrays.items()}, request.static)
+    spent = times([kernel for _, _, kernel in kernels], arrays, extents)
+    found = [Measured(r, p, s) for (p, r, _), s in zip(kernels, spent, strict=True)]
     return sorted(found, key=lambda item: item.seconds)
+
+
+def times(
+    kernels: Sequence[Compiled], arrays: Mapping[str, npt.NDArray[Any]], extents: Mapping[str, int]
+) -> list[float]:
+    """Seconds of a call of each kernel on one thread, in its best round. `extents`: of every
+    index of the program."""
+    calls = [kernel.bound(arrays, extents, 1) for kernel in kernels]
+    operands = list(arrays.values())
+    best = [float("inf")] * len(calls)
+    for _ in range(ROUNDS):
+        for place, call in enumerate(calls):
+            best[place] = min(best[place], _seconds(lambda call=call: call(operands)))
+    return best
 
 
 def candidates(program: Program, request: Request) -> list[tuple[float, Request]]:

@@ -359,10 +359,14 @@ class _Lowering:
         return _value(tile)
 
     def inner_lanes(self, index: str | None) -> int:
-        """The block of a reduction's own lanes: wide where rows share what they read."""
+        """The block of a reduction's own lanes: several vectors, so that sums need not wait for
+        themselves."""
+        if index is None:
+            return 1
+        most = self.widths.vectors
         shared = any(scope.index == self.row for scope in self.scopes if scope.index)
-        lanes = self.lanes * (self.widths.vectors if shared else 1)
-        return self.fitting(index, lanes) if index is not None else 1
+        count = most if shared or most == 1 else self.side_by_side(self.static.get(index), most)
+        return self.fitting(index, self.lanes * count)
 
     def tile(self, stem: str, axes: tuple[str, ...], dtype: DType) -> Tile:
         """A register tile with a fresh name."""

@@ -42,10 +42,12 @@ class CudaModule:
 def emit(
     program: TileProgram, static: Mapping[str, int], strides: Mapping[str, Strides],
     placements: Sequence[Placement | Pipelined | None] = (), fast: bool = True,
+    wide: bool = True,
 ) -> CudaModule:  # fmt: skip
     """The whole program as one source. `static`: extents fixed now; `strides`: of tensors that are
     not row-major, None where they are known only at the call; `placements`: of each kernel for
-    tensor cores, in order; `fast`: the policy of that name."""
+    tensor cores, in order; `fast`: the policy of that name; `wide`: whether the order of sums may
+    depend on where aligned tensors lie."""
     texts: list[str] = []
     kernels: list[CudaKernel] = []
     placed = (*placements, *[None] * (len(program.kernels) - len(placements)))
@@ -53,7 +55,7 @@ def emit(
         if placement is None and dealt(kernel) is not None:
             emitter = Rows(kernel, number, program, static, strides, fast)
         elif placement is None:
-            emitter = Threads(kernel, number, program, static, strides)
+            emitter = Threads(kernel, number, program, static, strides, wide)
         elif isinstance(placement, Pipelined):
             emitter = Roles(placement, number, program, static, strides, fast)
         else:
@@ -65,7 +67,9 @@ def emit(
         most = placement.most if isinstance(placement, Pipelined) else 0
         kernels.append(CudaKernel(entry, emitter.threads, emitter.shared, maps, most))
     rows = any(map(dealt, program.kernels))
-    headers = ["device.cuh", "scalar.cuh", *["tile.cuh"] * (any(placed) or rows)]
-    headers += ["rows.cuh"] * rows
+    pairs = zip(program.kernels, placed, strict=True)
+    lanes = any(placement is None and dealt(kernel) is None for kernel, placement in pairs)
+    headers = ["device.cuh", "scalar.cuh", *["lanes.cuh"] * lanes]
+    headers += [*["tile.cuh"] * (any(placed) or rows), *["rows.cuh"] * rows]
     head = f"// {program.name}\n" + "".join(f'#include "{name}"\n' for name in headers)
     return CudaModule("\n".join([head, *texts]), tuple(kernels))

@@ -59,6 +59,7 @@ class Expressions:
         self.position: dict[str, str] = {}  # of indices that run along threads
         self.inside: dict[str, str] = {}
         self.tiles: dict[str, str] = {}
+        self.loaded: dict[Read, str] = {}  # elements that have been read before
         self.seen: dict[str, tuple[str, str]] = {}  # elements of an index before a block, and after
 
     def lane(self, indices: frozenset[str]) -> str | None:
@@ -154,6 +155,8 @@ class Expressions:
     def read(self, read: Read) -> str:
         """The element, widened; a subscript that holds data is compared first."""
         tensor = read.tensor
+        if read in self.loaded:
+            return widened(self.loaded[read], tensor.dtype)
         element = f"{self.parameters.pointer(tensor)}[{self.offset(tensor, read.subscripts)}]"
         value = widened(element, tensor.dtype)
         for axis, subscript in enumerate(read.subscripts):

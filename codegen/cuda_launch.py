@@ -13,10 +13,10 @@ import numpy.typing as npt
 from tensorc.codegen.cuda import CudaKernel
 from tensorc.codegen.driver import ELEMENTS, Box, Dim3, Function, Module, Parameter
 from tensorc.errors import Unavailable
+from tensorc.ir import launch as limits
 from tensorc.ir.launch import Map, Slot
 
 Array = npt.NDArray[Any]
-LARGEST_GRID = 2**31 - 1  # blocks along x
 ERROR_BYTES = 16  # of the word that failed checks write, and what keeps it aligned
 
 
@@ -58,10 +58,11 @@ def launch(
     device: Launcher, module: Module, kernels: Sequence[CudaKernel], arrays: Mapping[str, Placed],
     extents: Mapping[str, int], error: int,
 ) -> None:  # fmt: skip
-    """Start every kernel in order. `arrays`: of all tensors that kernels know; `error`: the address
-    of the word that failed checks write. Unavailable: a grid that no launch can have."""
+    """Start every kernel in order, in several launches where one has not enough blocks. `arrays`:
+    of all tensors that kernels know; `error`: the address of the word that failed checks write.
+    Unavailable: arrays or sizes of which `misfit` says why."""
     for kernel in kernels:
-        blocks = prod(-(-extents[index] // block) for index, block in kernel.entry.grid)
+        blocks = _blocks(kernel, extents)
         values = [_value(slot, arrays, extents, error) for slot in kernel.entry.slots]
         if blocks:
             maps = [_map(device, item, arrays[item.tensor]) for item in kernel.maps]
@@ -102,19 +103,38 @@ def _launch(
     device: Launcher, module: Module, kernel: CudaKernel, blocks: int, maps: list[bytes],
     values: list[int],
 ) -> None:  # fmt: skip
-    if blocks > LARGEST_GRID:  # where blocks take several in turn, they count them in 32 bits
-        raise Unavailable(
-            f"{kernel.entry.symbol} needs {blocks} blocks and a launch has at most {LARGEST_GRID}; "
-            "call the operator on parts of the arrays"
-        )
+    if fault := _too_many(kernel, blocks):
+        raise Unavailable(f"{fault}; call the operator on parts of the arrays")
     blocks = min(blocks, kernel.most) if kernel.most else blocks
-    parameters = [*maps, *(np.uint64(value % 2**64) for value in values)]
     function = module.function(kernel.entry.symbol)
-    device.launch(function, (blocks, 1, 1), (kernel.threads, 1, 1), kernel.shared, parameters)
+    kinds = [slot.kind for slot in kernel.entry.slots]
+    for begin in range(0, blocks, limits.LARGEST_GRID):
+        now = [begin if k == "begin" else v for k, v in zip(kinds, values, strict=True)]
+        parameters = [*maps, *(np.uint64(value % 2**64) for value in now)]
+        count = min(blocks - begin, limits.LARGEST_GRID)
+        device.launch(function, (count, 1, 1), (kernel.threads, 1, 1), kernel.shared, parameters)
 
 
-def misfit(kernels: Sequence[CudaKernel], arrays: Mapping[str, Placed]) -> str:
-    """Why a tensor map of the kernels cannot be made of these arrays, or ""."""
+def _blocks(kernel: CudaKernel, extents: Mapping[str, int]) -> int:
+    """The blocks of a kernel's whole grid."""
+    return prod(-(-extents[index] // block) for index, block in kernel.entry.grid)
+
+
+def _too_many(kernel: CudaKernel, blocks: int) -> str:
+    """Why a grid is too large, or "": where blocks take several in turn, they count in 32 bits."""
+    if not kernel.most or blocks <= limits.LARGEST_GRID:
+        return ""
+    return f"{kernel.entry.symbol} has {blocks} blocks and counts to {limits.LARGEST_GRID}"
+
+
+def misfit(
+    kernels: Sequence[CudaKernel], arrays: Mapping[str, Placed], extents: Mapping[str, int]
+) -> str:
+    """Why a tensor map of the kernels cannot be made of these arrays, or a grid is too large for
+    blocks that take several in turn, or ""."""
+    for kernel in kernels:
+        if fault := _too_many(kernel, _blocks(kernel, extents)):
+            return fault
     for item in (one for kernel in kernels for one in kernel.maps):
         array = arrays[item.tensor]
         faults = [] if _neighbours(array) else ["its last dimension is not contiguous"]
@@ -194,6 +214,8 @@ def _value(slot: Slot, arrays: Mapping[str, Placed], extents: Mapping[str, int],
     match slot.kind:
         case "error":
             return error
+        case "begin":
+            return 0
         case "extent":
             return extents[slot.name]
         case "pointer":

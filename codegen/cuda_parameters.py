@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import cast
 
 from tensorc.codegen.cuda_functions import stored_type, widened
+from tensorc.ir import launch as limits
 from tensorc.ir.launch import Slot, Strides
-from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol
+from tensorc.ir.polynomial import Bound, Floor, Opaque, Polynomial, Symbol, known_extents
 from tensorc.ir.tensor import Expr, Tensor
-from tensorc.ir.tile import Kernel, TileProgram
+from tensorc.ir.tile import Block, Kernel, TileProgram
 
 # What a name of the user's may not be in C++: keywords, and what the emitted text calls its own.
 _TAKEN = frozenset(
@@ -78,9 +80,8 @@ class Parameters:
         self, names: Names, kernel: Kernel, program: TileProgram, static: Mapping[str, int],
         strides: Mapping[str, Strides],
     ) -> None:  # fmt: skip
-        known = {n: s.constant for n, s in program.extents if s.constant is not None}
         self.names, self.strides = names, strides
-        self.static: Mapping[str, int] = {**known, **static}
+        self.static: Mapping[str, int] = known_extents(program.extents, static)
         self.slots: dict[Slot, str] = {}
         self.base: dict[str, str] = {}  # of indices that a block or a loop binds
         self.opaque: Callable[[Expr], str] = _unknown  # a number that a bound reads from data
@@ -96,9 +97,13 @@ class Parameters:
             self.slots[slot] = self.names.plain(f"{head}{slot.name}".rstrip("_"))
         return self.slots[slot]
 
-    def declared(self) -> str:
-        """The kernel's parameter list."""
-        return ", ".join(f"{self._type(slot)}{name}" for slot, name in self.slots.items())
+    def declared(self, apart: bool = False) -> str:
+        """The kernel's parameter list. `apart`: say that what is written is not read elsewhere."""
+        word = "__restrict__ " if apart else ""
+        return ", ".join(
+            f"{self._type(slot)}{word if slot.kind == 'pointer' else ''}{name}"
+            for slot, name in self.slots.items()
+        )
 
     def _type(self, slot: Slot) -> str:
         if slot.kind == "error":
@@ -120,6 +125,14 @@ class Parameters:
         """An index's extent, if it is known now."""
         return self.static.get(index)
 
+    def number(self, grid: Sequence[Block]) -> str:
+        """The number of this block in the whole grid, of which a launch may be a part."""
+        sizes = [self.known(block.index) for block in grid]
+        counts = [-(-n // b.size) for n, b in zip(sizes, grid, strict=True) if n is not None]
+        if len(counts) == len(sizes) and prod(counts) <= limits.LARGEST_GRID:
+            return "blockIdx.x"
+        return f"({self.slot(Slot('begin', ''))} + blockIdx.x)"
+
     def pointer(self, tensor: Tensor) -> str:
         """The address of a tensor's element 0."""
         self._tensors[tensor.name] = tensor
@@ -137,6 +150,24 @@ class Parameters:
             return " * ".join(factors) or "1"
         value = known[axis]
         return self.slot(Slot("stride", tensor.name, axis)) if value is None else str(value)
+
+    def even(self, tensor: Tensor, unit: int, bytes_: int) -> str:
+        """The condition under which pieces of `bytes_` along axis `unit` are aligned ("": never),
+        if those of the first row start at multiples of their length."""
+        item = tensor.dtype.bits // 8
+        parts = [f"(u64){self.pointer(tensor)}"]
+        for axis in range(len(tensor.shape)):
+            if axis == unit:
+                continue
+            stride = self.stride(tensor, axis)
+            number = stride.removesuffix("ll")
+            if number.isdigit():
+                if int(number) * item % bytes_:
+                    return ""
+            else:
+                parts.append(f"{item} * ({stride})")
+        both = " | ".join(parts)
+        return f"({both if len(parts) == 1 else f'({both})'} & {bytes_ - 1}) == 0"
 
     def polynomial(self, item: Polynomial) -> str:
         """A size or bound as a C++ expression that needs no parentheses."""

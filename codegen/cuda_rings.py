@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from tensorc.codegen.cuda_index import Index
 from tensorc.codegen.cuda_scope import Scope
 from tensorc.ir import channel
 from tensorc.ir.channel import At, Window
@@ -185,7 +186,8 @@ class Rings:
         panel = min(sizes[order[-1]], (swizzle or SPAN) // bytes_)
         rows = math.prod(sizes[axis] for axis in order[:-1])
         cut = {a: windows[a].count if a in windows else n for a, n in sizes.items()}
-        first = windows[order[0]].first if order[0] in windows else 0
+        own = self.scope.windows
+        first = own.get(order[0], Index.number(0)) * (panel * bytes_)
         name = self.map(item.tensor, item.subscripts, cut, order, panel, swizzle)
         coordinates: list[str] = []
         for part in reversed(item.subscripts):
@@ -195,11 +197,11 @@ class Rings:
             text = f"(int)({self.scope.e.base.get(part.index) or '0'})"
             if part.index == order[-1]:
                 text += f" + {panel} * p"
-            elif part.index in windows and windows[part.index].first:
-                text += f" + {windows[part.index].first}"
+            elif part.index in own and own[part.index].top:
+                text += f" + {own[part.index]}"
             coordinates.append(text)
         source = f"shared + {self.scope.region(tile)} + p * {rows * panel * bytes_}"
-        source += f" + {first * panel * bytes_}" if first else ""
+        source += f" + {first}" if first.top else ""
         yield "if (thread == 0) {"
         yield (
             f"  TCT_FOR(p, {sizes[order[-1]] // panel}) tc_tma_store_{len(coordinates)}d"

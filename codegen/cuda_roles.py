@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 from tensorc.codegen import cuda_simt as simt
 from tensorc.codegen import cuda_stores as stores
+from tensorc.codegen.cuda_alike import plain, steps, teams
 from tensorc.codegen.cuda_fragments import dimensions
 from tensorc.codegen.cuda_functions import constant
+from tensorc.codegen.cuda_index import Index
 from tensorc.codegen.cuda_partial import partial_sums
 from tensorc.codegen.cuda_rings import Rings, iteration
 from tensorc.codegen.cuda_scope import Scope, value_kind
@@ -80,7 +83,8 @@ class Roles:
         self.whole_sums: set[str] = set()  # of them, those that the current role has added up
         self.flying: list[str] = []  # results in flight, oldest first
         self.values: dict[str, str] = {}  # the arrays of the current role's values
-        self.current, self.number = made.roles[0], 0
+        self.teams = teams(made)
+        self.team, self.step = self.teams[0], dict[str, int]()  # that are emitted
         self.got: Get | None = None  # the element that came last
         self.busy = False  # whether threads have worked since the last end of a basic block
         self.at = At("tile", 0)  # the iteration of the current operation
@@ -104,7 +108,7 @@ class Roles:
 
     def text(self) -> str:
         """The kernel as C++."""
-        roles = [list(self.role(number)) for number in range(len(self.made.roles))]
+        roles = [list(self.role(team)) for team in self.teams]
         heads = [f"const bool WIDE = {' && '.join(self.scope.aligned.values())};"] if (
             self.scope.aligned) else []  # fmt: skip
         maps = [f"TC_GRID_CONST CUtensorMap {name}" for name in self.rings.maps.values()]
@@ -116,9 +120,10 @@ class Roles:
             f"TC_KERNEL({self.threads}, 1) {self.symbol}({params}) {{",
         ]
         lines += ["  " + line for line in (*inner, *heads)]
-        for number, body in enumerate(roles):
-            test = "} else {" if number == len(roles) - 1 else f"}} else if (group == {number}) {{"
-            lines.append("  " + (f"if (group == {number}) {{" if number == 0 else test))
+        ends = list(accumulate(len(team) for team in self.teams))
+        for number, (body, end) in enumerate(zip(roles, ends, strict=True)):
+            test = "else" if end == len(self.made.roles) else f"else if (group < {end})"
+            lines.append("  " + (f"}} {test} {{" if number else f"if (group < {end}) {{"))
             lines += ["    " + line for line in body]
         return "\n".join([*lines, "  }", "}", ""])
 
@@ -127,7 +132,9 @@ class Roles:
         yield "TC_DYN_SMEM(smem);"
         yield "const u32 shared = tc_smem_u32(smem);"
         yield "const int warp = tc_warp_uniform(threadIdx.x / 32), lane = threadIdx.x % 32;"
-        yield "const int group = warp / 4, warp_m = warp % 4, thread = threadIdx.x % 128;"
+        yield "const int group = warp / 4, warp_m = warp % 4;"
+        yield "// from a shuffle, or ptxas would compute it again in every iteration"
+        yield "const int thread = tc_shfl_idx(threadIdx.x % 128, lane);"
         yield from self.rings.start()
         for block in self.kernel.grid:
             size = self.parameters.extent(block.index)
@@ -140,23 +147,25 @@ class Roles:
         """How many blocks an index has; all together fewer than 2^31, which a launch checks."""
         return f"blocks_{block.index}"
 
-    def role(self, number: int) -> Iterator[str]:
-        """One role's program, over all blocks of the grid that this thread block takes."""
-        role = self.made.roles[number]
-        kept = dict(self.scope.variables)
-        self.current = role
-        self.number = number
+    def role(self, team: tuple[Role, ...]) -> Iterator[str]:
+        """The program of a role, or of a team, over all blocks of the grid that this thread block
+        takes."""
+        role, kept = team[0], dict(self.scope.variables)
+        self.team = team
+        self.step = steps(self.made, team)
         self.flying, self.whole_sums = [], set()
-        yield f"// ---- role {role.name} ----"
-        yield f'tc_note_role("{role.name}");'
-        yield from self.registers(role)
+        yield f"// ---- role {', '.join(item.name for item in team)} ----"
+        if len(team) > 1:
+            yield f"const int member = group - {self.made.roles.index(role)};"
+        yield f"tc_note_role({self.each([_quoted(item.name) for item in team])});"
+        yield from self.registers()
         yield from self.variables(role)
         single = role.warps == 1
-        inner = list(self.tokens(role, "before"))
+        inner = list(self.tokens("before"))
         inner += ["u32 before = 0, round = 0;"]
         inner += ["for (u32 block = blockIdx.x; block < blocks; block += gridDim.x, round++) {"]
         inner += ["  " + line for line in (*self.grid(), *self.block(role))]
-        inner += ["  before += tiles;", "}", *self.tokens(role, "after")]
+        inner += ["  before += tiles;", "}", *self.tokens("after")]
         if single:
             yield "if (thread == 0) {"
             yield from ("  " + line for line in inner)
@@ -165,29 +174,48 @@ class Roles:
             yield from inner
         self.scope.variables = kept
 
-    def registers(self, role: Role) -> Iterator[str]:
+    def registers(self) -> Iterator[str]:
         """Registers move between warp groups where one needs more than its share; those that need
         more get all that the others leave."""
         share = LAUNCHED // self.threads // STEP * STEP
-        needs = [item.registers for item in self.made.roles]
+        needed = max(item.registers for item in self.team)
+        needs = [max(item.registers for item in team) for team in self.teams for _ in team]
         if max(needs) <= share:
             return
         left = share * len(needs) - sum(need for need in needs if need <= share)
         most = left // sum(need > share for need in needs) // STEP * STEP
-        if role.registers > share:
+        if needed > share:
             yield f"tc_setmaxnreg_inc<{min(most, MOST)}>();"
         else:
-            yield f"tc_setmaxnreg_dec<{role.registers}>();"
+            yield f"tc_setmaxnreg_dec<{needed}>();"
 
-    def tokens(self, role: Role, when: str) -> Iterator[str]:
+    def tokens(self, when: str) -> Iterator[str]:
         """Turns that are passed before the first block and taken after the last."""
         for token in self.made.tokens:
             giver = next((r for r in reversed(self.made.roles) if _passes(r, token.name)), None)
-            for _ in range(token.given):
-                if when == "before" and giver is role:
-                    yield f"tc_bar_arrive<{token.barrier}, {2 * GROUP}>();"
-                elif when == "after" and token.taker == role.name:
-                    yield f"tc_bar_sync<{token.barrier}, {2 * GROUP}>();"
+            for place, role in enumerate(self.team):
+                own = f"if (member == {place}) " if len(self.team) > 1 else ""
+                for _ in range(token.given):
+                    if when == "before" and giver is role:
+                        yield f"{own}tc_bar_arrive<{token.barrier}, {2 * GROUP}>();"
+                    elif when == "after" and token.taker == role.name:
+                        yield f"{own}tc_bar_sync<{token.barrier}, {2 * GROUP}>();"
+
+    def each(self, texts: Sequence[str]) -> str:
+        """What a value is in each role of the team."""
+        made = texts[-1]
+        for place in reversed(range(len(texts) - 1)):
+            made = f"member == {place} ? {texts[place]} : {made}"
+        return made
+
+    def barrier(self, verb: str, numbers: Sequence[int], threads: int) -> str:
+        """A named barrier, which each role of the team has one of: their numbers are immediates,
+        or ptxas would reserve all there are."""
+        calls = [f"tc_bar_{verb}<{number}, {threads}>();" for number in numbers]
+        made = calls[-1]
+        for place in reversed(range(len(calls) - 1)):
+            made = f"if (member == {place}) {calls[place]} else {made}"
+        return made
 
     def grid(self) -> Iterator[str]:
         """The grid's indices of this block, and how many iterations its loop has."""
@@ -209,7 +237,7 @@ class Roles:
         yield f"const int tiles = tct_tiles({lower}, {upper}, {self.loop.block});"
         self.scope.block[self.loop.index] = self.loop.block
         low, high = (self.parameters.polynomial(p) for p in self.loop.full)
-        if self.current.warps > 1 and any(
+        if self.team[0].warps > 1 and any(
             self.loop.index in let.edge for let in self.lets.values()
         ):
             yield f"const int full = tct_full({lower}, {high}, {self.loop.block});"
@@ -230,7 +258,7 @@ class Roles:
     def section(self, body: Sequence[channel.Statement]) -> Iterator[str]:
         for item in body:
             if not isinstance(item, When):
-                yield f"// {print_statement(item).replace('[i', '[step')}"
+                yield f"// {self.comment(item)}"
             match item:
                 case When(at, inner):
                     self.got = None
@@ -250,9 +278,9 @@ class Roles:
                 case Done(ring, at, _):
                     yield self.rings.done(ring, at)
                 case Turn(token):
-                    yield f"tc_bar_sync<{self.token(token)}, {2 * GROUP}>();"
+                    yield self.barrier("sync", self.numbers(token, 0), 2 * GROUP)
                 case Pass(token):
-                    yield f"tc_bar_arrive<{self.token(token)}, {2 * GROUP}>();"
+                    yield self.barrier("arrive", self.numbers(token, 1), 2 * GROUP)
                 case Wait(_, pending):
                     yield from self.apart()
                     yield f"tc_wgmma_wait<{pending}>();"
@@ -273,8 +301,24 @@ class Roles:
             yield f"{again}  // still: what is above stays there"
         self.busy = False
 
-    def token(self, name: str) -> int:
-        return next(token.barrier for token in self.made.tokens if token.name == name)
+    def comment(self, item: channel.Statement) -> str:
+        """A line of the schedule, as it reads for every role of the team."""
+        text = print_statement(item).replace("[i", "[step")
+        if len(self.team) == 1:
+            return text
+        if isinstance(item, Turn | Pass):
+            (unit,) = (token.unit for token in self.made.tokens if token.name == item.token)
+            return f"{text.split()[0]} {unit}"
+        return plain(text, self.team[0])
+
+    def numbers(self, name: str, after: int) -> list[int]:
+        """The barriers of a token in each role of the team: of its own turn, or of the next's."""
+        tokens = {token.name: token for token in self.made.tokens}
+        if len(self.team) == 1:
+            return [tokens[name].barrier]
+        own = {t.taker: t.barrier for t in tokens.values() if t.unit == tokens[name].unit}
+        names = [role.name for role in self.team]
+        return [own[names[(place + after) % len(names)]] for place in range(len(names))]
 
     # --- operations -----------------------------------------------------------------------------
 
@@ -299,7 +343,8 @@ class Roles:
                 tile = self.cut(self.whole[self.holds[result.name][0]], self.windows_of(item))
                 if result.into not in made:
                     shape = dimensions(tile, self.scope.placement) if tile.axes else ()
-                    made[result.into] = self.scope.names.derived("v", result.into)
+                    name = plain(result.into, role) if len(self.team) > 1 else result.into
+                    made[result.into] = self.scope.names.derived("v", name)
                     kind = "u32" if isinstance(tile.layout, Operand) else value_kind(tile)
                     yield f"{kind} {made[result.into]}{''.join(f'[{n}]' for n in shape)};"
                 self.values[result.name] = made[result.into]
@@ -316,7 +361,8 @@ class Roles:
     def perform(self, item: Perform) -> Iterator[str]:
         windows = self.windows_of(item)
         self.scope.tiles = {n: self.cut(t, windows) for n, t in self.whole.items()}
-        self.scope.windows = {n: w.first for n, w in windows.items()}
+        part = Index.of("member", len(self.team))
+        self.scope.windows = {n: part * self.step.get(n, 0) + w.first for n, w in windows.items()}
         if item.call.operation == channel.START:
             yield from self.started(item)
             return
@@ -429,11 +475,13 @@ class Roles:
 
     def staged(self, let: Let) -> Iterator[str]:
         """A tile of shared memory after the loop: written by the role's threads."""
-        barrier = 1 + len(self.made.tokens) + self.number
-        yield f"tc_bar_sync<{barrier}, {GROUP}>();  // nobody still reads this memory"
+        first = 1 + len(self.made.tokens)
+        numbers = [first + self.made.roles.index(role) for role in self.team]
+        barrier = self.barrier("sync", numbers, GROUP)
+        yield f"{barrier}  // nobody still reads this memory"
         yield from simt.to_shared(self.scope, let)
         yield "tc_fence_proxy_async();"
-        yield f"tc_bar_sync<{barrier}, {GROUP}>();"
+        yield barrier
 
     def store(self, item: Store, windows: Mapping[str, channel.Window]) -> Iterator[str]:
         """A store of fragments, or of a tile in shared memory."""
@@ -443,6 +491,10 @@ class Roles:
             return
         assert isinstance(item.value, Value)
         yield from self.rings.store(item, self.whole[item.value.tile], windows)
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
 
 
 def _passes(role: Role, token: str) -> bool:

@@ -86,12 +86,12 @@ class Rows:
         """The grid's indices from the linear block number, and this thread's place in its row."""
         blocks = list(self.item.grid)
         if len(blocks) > 1:
-            yield "i64 rest = blockIdx.x;"
+            yield f"i64 rest = {bare(self.parameters.number(blocks))};"
         for block in reversed(blocks):
             size = self.parameters.extent(block.index)
             count = size if block.size == 1 else f"(({size} + {block.size - 1}) / {block.size})"
             first = block is blocks[0]
-            number = "rest" if len(blocks) > 1 else "(i64)blockIdx.x"
+            number = "rest" if len(blocks) > 1 else f"(i64){self.parameters.number(blocks)}"
             yield self.bind(block.index, block.size, number if first else f"{number} % {count}")
             if not first:
                 yield f"rest /= {count};"

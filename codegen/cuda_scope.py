@@ -35,7 +35,7 @@ class Scope:
         self.shared: Shared = arrange(kernel, placement.depth)
         self.block = whole(kernel)  # lanes of indices; a block's where the grid or a loop binds it
         self.variables: dict[str, str] = {}  # of register tiles
-        self.windows: dict[str, int] = {}  # the first lane of indices of which warps have a part
+        self.windows: dict[str, Index] = {}  # the first lane of indices of which warps have a part
         self.heads: dict[str, str] = {}  # declarations at the kernel's start, by name
         self.aligned: dict[str, str] = {}  # what 16-byte copies to shared memory rest on, by tensor
         self._positions: dict[str, str] = {}
@@ -143,25 +143,8 @@ class Scope:
         return self.parameters.stride(tensor, axis) == "1"
 
     def even(self, tensor: Tensor, unit: int, bytes_: int) -> str:
-        """The condition under which pieces of `bytes_` along axis `unit` are aligned ("": never).
-
-        Pieces start at lanes that are multiples of their length.
-        """
-        item = tensor.dtype.bits // 8
-        pointer = self.parameters.pointer(tensor)
-        parts = [f"(u64){pointer}"]
-        for axis in range(len(tensor.shape)):
-            if axis == unit:
-                continue
-            stride = self.parameters.stride(tensor, axis)
-            number = stride.removesuffix("ll")
-            if number.isdigit():
-                if int(number) * item % bytes_:
-                    return ""
-            else:
-                parts.append(f"{item} * ({stride})")
-        both = " | ".join(parts)
-        return f"({both if len(parts) == 1 else f'({both})'} & {bytes_ - 1}) == 0"
+        """See `Parameters.even`; pieces start at lanes that are multiples of their length."""
+        return self.parameters.even(tensor, unit, bytes_)
 
     def rows_whole(self, tensor: Tensor, unit: int) -> bool:
         """Whether aligned rows along the last axis hold whole pieces: their length is a stride."""

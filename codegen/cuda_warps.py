@@ -21,7 +21,7 @@ from tensorc.codegen import cuda_products as products
 from tensorc.codegen import cuda_simt as simt
 from tensorc.codegen import cuda_stores as stores
 from tensorc.codegen.cuda_fragments import dimensions
-from tensorc.codegen.cuda_functions import constant
+from tensorc.codegen.cuda_functions import bare, constant
 from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.ir.dtypes import F32, value_of
 from tensorc.ir.launch import Strides
@@ -118,14 +118,14 @@ class Warps:
         shown = [block.index + size for block, size in zip(blocks, sizes, strict=True)]
         yield f"// grid {', '.join(shown)}"
         if len(blocks) > 1:
-            yield "i64 rest = blockIdx.x;"
+            yield f"i64 rest = {bare(self.parameters.number(blocks))};"
         for block in reversed(blocks):
             size = self.parameters.extent(block.index)
             count = size if block.size == 1 else f"(({size} + {block.size - 1}) / {block.size})"
             name = self.scope.names.plain(f"{block.index}0" if block.size > 1 else block.index)
             scale = f" * {block.size}" if block.size > 1 else ""
             first = block is blocks[0]
-            number = "rest" if len(blocks) > 1 else "(i64)blockIdx.x"
+            number = "rest" if len(blocks) > 1 else f"(i64){self.parameters.number(blocks)}"
             number = number if first else f"{number} % {count}"
             yield f"const i64 {name} = {number}{scale};"
             if not first:

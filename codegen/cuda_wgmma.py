@@ -6,6 +6,7 @@ import math
 from collections.abc import Generator, Mapping
 
 from tensorc.codegen.cuda_fragments import dimensions
+from tensorc.codegen.cuda_index import Index
 from tensorc.codegen.cuda_rings import Rings
 from tensorc.ir.channel import Perform, Read
 from tensorc.ir.tensor import Apply, Value
@@ -65,10 +66,10 @@ def operand(
         raise NotImplementedError(f"{tile.name}: a matrix operand in {tile.layout}")
     rows = tile.sizes[tile.axes.index(order[0])]
     slot = rings.slot(read.name, read.at)
-    shift = rings.scope.windows.get(across[0], 0)
+    shift = rings.scope.windows.get(across[0], Index.number(0))
     whole = order[-1] in along  # K-major: 64 of k in a panel
     shift = shift * SPAN if whole else shift // 64 * rows * SPAN
-    first = f"shared + {ring.offset + shift}"
+    first = f"shared + {shift + ring.offset}"
     more = f" + {slot} * {ring.bytes // 16}" if slot != "0" else ""
     if not whole:
         return f"tct_operand({first}, {rows * SPAN // 16}){more}", f"s * {16 * SPAN // 16}", 1

@@ -139,6 +139,13 @@ TC_DEV u32 tc_load_acquire(const u32* address) {
 TC_DEV void tc_store_release(u32* address, u32 value) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
+TC_DEV void tc_store_x2(void* address, tc_u32x2 words) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(words.x), "r"(words.y));
+}
+TC_DEV void tc_store_x4(void* address, tc_u32x4 words) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(words.x),
+               "r"(words.y), "r"(words.z), "r"(words.w));
+}
 #define TC_ATOMIC(name, operation)                                     \
   TC_DEV u32 name(u32* address, u32 value) {                           \
     u32 r;                                                             \

@@ -77,6 +77,9 @@ TC_DEV int tc_warp_uniform(int value);
 TC_DEV void tc_fence_gpu();
 TC_DEV u32 tc_load_acquire(const u32* address);
 TC_DEV void tc_store_release(u32* address, u32 value);
+// aligned words at once, to memory that the kernel does not read
+TC_DEV void tc_store_x2(void* address, tc_u32x2 words);
+TC_DEV void tc_store_x4(void* address, tc_u32x4 words);
 // old value; acquire and release
 TC_DEV u32 tc_atomic_add(u32* address, u32 value);
 TC_DEV u32 tc_atomic_max(u32* address, u32 value);

@@ -127,6 +127,8 @@ TC_DEV u32 tc_load_acquire(const u32* address) {
 TC_DEV void tc_store_release(u32* address, u32 value) {
   emu_atomic(address, value, 0, EMU_STORE_RELEASE);
 }
+TC_DEV void tc_store_x2(void* address, tc_u32x2 words) { *(tc_u32x2*)address = words; }
+TC_DEV void tc_store_x4(void* address, tc_u32x4 words) { *(tc_u32x4*)address = words; }
 TC_DEV u32 tc_atomic_add(u32* address, u32 value) { return emu_atomic(address, value, 0, EMU_ADD); }
 TC_DEV u32 tc_atomic_max(u32* address, u32 value) { return emu_atomic(address, value, 0, EMU_MAX); }
 TC_DEV u32 tc_atomic_min(u32* address, u32 value) { return emu_atomic(address, value, 0, EMU_MIN); }

@@ -205,27 +205,3 @@ template <int N, class T> TC_DEV T tcs_power(T x) {
   const T y = x * x;
   return N == 2 ? y : (N == 3 ? y * x : y * y);
 }
-
-#define TCS_REDUCER(name, expression)                                       \
-  template <class T>                                                        \
-  TC_DEV T tcs_across_##name(T value, void* memory) {                       \
-    T* part = (T*)memory;                                                   \
-    part[threadIdx.x] = value;                                              \
-    tc_syncthreads();                                                       \
-    for (u32 step = blockDim.x / 2; step > 0; step /= 2) {                  \
-      if (threadIdx.x < step) {                                             \
-        const T x = part[threadIdx.x], y = part[threadIdx.x + step];        \
-        part[threadIdx.x] = (expression);                                   \
-      }                                                                     \
-      tc_syncthreads();                                                     \
-    }                                                                       \
-    const T total = part[0];                                                \
-    tc_syncthreads();                                                       \
-    return total;                                                           \
-  }
-TCS_REDUCER(sum, x + y)
-TCS_REDUCER(prod, x* y)
-TCS_REDUCER(max, tcs_max(x, y))
-TCS_REDUCER(min, tcs_min(x, y))
-TCS_REDUCER(any, x || y)
-TCS_REDUCER(all, x&& y)

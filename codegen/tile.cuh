@@ -34,10 +34,11 @@ template <int ROWS, int SPAN> TC_DEV u32 tct_byte(u32 row, u32 byte) {
 
 #if TC_ARCH == 90
 // a matrix operand of wgmma in 128-byte swizzle, groups of 8 rows 1024 bytes apart: the low word of
-// its descriptor, which counts sixteens of bytes, and the whole; `panels`: the distance of panels,
+// its descriptor, which counts sixteens of bytes (of shared memory there are fewer than 2^14), and
+// the whole; `panels`: the distance of panels,
 // where rows lie along k
 TC_DEV u32 tct_operand(u32 address, u32 panels) {
-  return ((address & 0x3ffff) >> 4) | panels << 16;
+  return (address >> 4) + (panels << 16);
 }
 TC_DEV u64 tct_descriptor(u32 low) { return (u64)0x40000040 << 32 | low; }
 #endif

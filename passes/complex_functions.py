@@ -183,10 +183,8 @@ def _coefficient(k: int) -> Expr:
 
 
 def whole_power(base: Pair, n: int) -> Pair:
-    """base ** n by squaring, from the highest bit of |n| down. base ** 0 is 1; a negative power of
+    """base ** n by squaring, from the highest bit of |n| down, n not 0. A negative power of
     0 is NaN, as in NumPy."""
-    if n == 0:
-        return literal(1), ZERO
     found = base
     for bit in f"{abs(n):b}"[1:]:
         found = _mul(found, found)

@@ -37,7 +37,7 @@ from tensorc.ir.tensor import (
     Tensor,
     value_type,
 )
-from tensorc.passes.complex_functions import FORMULAS, Pair, both, power, whole_power
+from tensorc.passes.complex_functions import FORMULAS, Pair, both, literal, power, whole_power
 from tensorc.passes.complex_zero import ZERO, call
 
 MOST_POWER = 64
@@ -172,6 +172,8 @@ class _Parts:
         """A power with parts of type `kind`: by products where the exponent is a whole literal,
         else in f64, since errors of the logarithm count by the exponent."""
         whole = _whole(exponent)
+        if whole == 0:  # whatever the base is
+            return Cast(kind, literal(1)), Cast(kind, literal(0))
         if whole is not None:
             return whole_power(self.pair(base), whole)
         (x, y), (c, d) = self.pair(base), self.pair(exponent)

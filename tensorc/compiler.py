@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
+from tensorc.depth import deep
 from tensorc.ir.accept import Outcome
 from tensorc.ir.launch import Launch, Strides
 from tensorc.ir.node import compact
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("tensorc")
 
 
+@deep()
 def compile_cpu(program: Program, request: Request) -> Compiled:
     """Compile for this machine's CPU, or take the kernel from the cache."""
     from tensorc.runtime import cache

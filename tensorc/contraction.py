@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -29,11 +30,21 @@ _NAMES = {
 }  # fmt: skip
 _PROGRAMS: dict[object, Any] = {}
 _MOST_PROGRAMS = 4096
-# By subscripts and the operands' form: the bound call, what tells where the operands start, and
-# what makes a result the caller's.
-_CALLS: dict[
-    tuple[str, object], tuple[Call, Callable[[Sequence[Any]], list[int]], Callable[[Array], object]]
-] = {}
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A call like earlier ones: bound, what tells where its operands start, what makes a result
+    the caller's, and the type of the result."""
+
+    call: Call
+    starts: Callable[[Sequence[Any]], list[int]]
+    back: Callable[[Array], object]
+    dtype: np.dtype[Any]
+
+
+# By subscripts and the operands' form.
+_CALLS: dict[tuple[str, object], _Known] = {}
 _MOST_CALLS = 1024
 
 
@@ -57,15 +68,19 @@ def einsum(
     if plain and operands and type(operands[0]) is str:
         subscripts, *arrays = operands
         known = _CALLS.get((subscripts, key(arrays)))
-        if known is not None and (out is None or type(out) is np.ndarray):
-            call, starts, back = known
-            (value,) = call.at(starts(arrays), [], arrays, ())
-            return back(value) if out is None else _delivered(value, out, casting)
+        if known is not None and (out is None or _is_like(out, known.dtype)):
+            (value,) = known.call.at(known.starts(arrays), [], arrays, ())
+            return known.back(value) if out is None else _delivered(value, out, casting)
+    if operands and isinstance(operands[0], bytes):
+        operands = (operands[0].decode("ascii"), *operands[1:])
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     if any(library_of(item) not in ("", "numpy") for item in (*operands, out)):
         return _foreign(operands, out, dtype=dtype, order=order, casting=casting)
+    _known_as_array(out)
     arrays, program = _prepared(operands, out, dtype, casting)
-    value = _run(program, arrays, operands if plain else ())
-    if order == "F" and value.ndim > 1:
+    value = _run(program, arrays, operands if plain and out is None else ())
+    if out is None and value.ndim > 1 and _is_fortran(order, arrays):
         value = np.asfortranarray(value)
     return _delivered(value, out, casting)
 
@@ -81,7 +96,7 @@ def _foreign(operands: Sequence[Any], out: Any, **options: Any) -> Any:
     if operands and isinstance(operands[0], str):
         kept, form = _CALLS.get((operands[0], key(views[1:]))), key(operands[1:])
         if kept is not None and form is not None:
-            _CALLS[operands[0], form] = kept[0], starting(operands[1:]), back
+            _CALLS[operands[0], form] = replace(kept, starts=starting(operands[1:]), back=back)
     return result
 
 
@@ -133,7 +148,7 @@ def _array(item: Any) -> Array:
     array = np.asarray(item)
     if array.dtype.kind == "O" and not isinstance(item, np.ndarray):
         raise TypeError(f"einsum has no kernel for a {type(item).__name__}; pass arrays of numbers")
-    return array
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _label_list(item: Any, ellipsis: str) -> tuple[Any, ...]:
@@ -149,12 +164,15 @@ def _integer(label: object) -> int:
 def _result_type(
     arrays: Sequence[Array], dtype: Any, out: Array | None, casting: str
 ) -> DType:  # fmt: skip
-    """NumPy's rule: the given type, else the operands' common type."""
-    chosen = _common(arrays) if dtype is None else np.dtype(dtype)
-    for number, array in enumerate(arrays):
+    """NumPy's rule: the given type, else the common type of the operands and of `out`, so that a
+    sum of small integers into larger ones does not wrap on the way."""
+    every = arrays if out is None else [*arrays, out]
+    chosen = _common(every) if dtype is None else np.dtype(dtype)
+    for number, array in enumerate(every):  # NumPy reads `out` too
         if not np.can_cast(array.dtype, chosen, cast(Any, casting)):
+            name = f"operand {number}" if number < len(arrays) else "out"
             raise TypeError(
-                f"operand {number} of type {array.dtype} cannot be cast to {chosen} "
+                f"{name} of type {array.dtype} cannot be cast to {chosen} "
                 f"according to the rule {casting!r}"
             )
     return _dtype(chosen)
@@ -201,8 +219,24 @@ def _run(program: Any, arrays: Sequence[Array], operands: Sequence[Any]) -> Arra
         if bound is not None:
             if len(_CALLS) >= _MOST_CALLS:
                 _CALLS.clear()
-            _CALLS[operands[0], form] = bound, starting(operands[1:]), _element
+            starts = starting(operands[1:])
+            _CALLS[operands[0], form] = _Known(bound, starts, _element, value.dtype)
     return value
+
+
+def _known_as_array(out: object) -> None:
+    if out is not None and not isinstance(out, np.ndarray):
+        raise TypeError(f"out must be an array, not a {type(out).__name__}")
+
+
+def _is_like(out: Any, dtype: np.dtype[Any]) -> bool:
+    return type(out) is np.ndarray and out.dtype == dtype
+
+
+def _is_fortran(order: str, arrays: Sequence[Array]) -> bool:
+    """Whether a result is laid out with its first axis innermost: order "F", or "A" where all the
+    operands are. ("K" asks for some likeness to the operands, which is not kept.)"""
+    return order == "F" or (order == "A" and all(array.flags.fnc for array in arrays))
 
 
 def _element(value: Array) -> object:

@@ -145,4 +145,5 @@ def of_tiles(
 
     product = wanted.target.product or PRODUCTS[tiles.machine]
     placements = [placed(kernel, tiles.machine, product, solved) for kernel in tiles.kernels]
-    return emit(tiles, wanted.static, strides, placements, wanted.policy == "fast")
+    fast, wide = wanted.policy == "fast", wanted.by_size
+    return emit(tiles, wanted.static, strides, placements, fast, wide)

@@ -76,7 +76,7 @@ def choose(call: Prepared, arch: str, operands: Mapping[str, Placed]) -> Chosen:
             continue
         extents, fresh = sizes_of(call, code)
         made = {name: row_major(0, shape) for name, (shape, _) in fresh.items()}
-        why = misfit(code.module.kernels, {**made, **operands})
+        why = misfit(code.module.kernels, {**made, **operands}, extents)
         if not why:
             return Chosen(code, extents, fresh, way.words)
         _LOG.info("%s: no %s: %s", call.program.name, way.words, why)
@@ -85,9 +85,20 @@ def choose(call: Prepared, arch: str, operands: Mapping[str, Placed]) -> Chosen:
 
 def first(program: Program, wanted: Request) -> Request:
     """The request of the first way that there is: that of calls whose arrays fit it."""
-    *options, last = ways(wanted)
-    found = (way for way in options if code_of(program, way.request).cores)
-    return next(found, last).request
+    return usable(program, wanted)[0]
+
+
+def usable(program: Program, wanted: Request) -> tuple[Request, ...]:
+    """The requests of the ways that there are, best first, down to the first one that takes arrays
+    of any strides and addresses."""
+    options, found = ways(wanted), list[Request]()
+    for way in options:
+        code = code_of(program, way.request)
+        if code.cores or way is options[-1]:
+            found.append(way.request)
+            if not any(kernel.maps for kernel in code.module.kernels):
+                break
+    return tuple(found)
 
 
 def explained(program: Program, wanted: Request) -> Report:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from tensorc.depth import deep
 from tensorc.errors import BrokenInvariant
 from tensorc.ir.accept import Outcome
 from tensorc.ir.strict_json import Json
@@ -32,10 +33,12 @@ WORTH = 0.95  # of the cost as written: what is saved has to be more than guesse
 
 @dataclass(frozen=True)
 class Made:
-    """What a pass made, and the programs in it (before, after) that have to be compared."""
+    """What a pass made, the programs in it (before, after) that have to be compared, and which
+    limits it met."""
 
     state: State
     parts: tuple[tuple[Program, Program], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,9 @@ def _rewrite(state: State, request: Request) -> State | Made:
     from tensorc.passes.algebra.parts import rewrite_in_parts
 
     made = rewrite_in_parts(state, request.static, WORTH, in_worker, request.hints)
-    return Made(made.program, made.parts)
+    for note in made.notes:
+        _LOG.info("TC-N401 saturate: %s", note)
+    return Made(made.program, made.parts, made.notes)
 
 
 def in_worker(name: str, data: Json) -> Json:
@@ -191,6 +196,7 @@ PIPELINE: tuple[Pass, ...] = (
 )
 
 
+@deep()
 def run_passes(program: Program, request: Request, steps: list[Step] | None = None) -> TileProgram:
     """The program through every pass, verified after each; what each pass did goes to `steps`.
 
@@ -209,7 +215,7 @@ def run_passes(program: Program, request: Request, steps: list[Step] | None = No
             reasons = [step.check(*pair, request) for pair in made.parts]
             undecided = "; ".join(dict.fromkeys(filter(None, reasons)))
         if steps is not None:
-            steps.append(_step(step, before, state, killed, undecided))
+            steps.append(_step(step, before, made, killed, undecided))
         observe(number, step.name, state)
         if faults := verify(state):
             raise BrokenInvariant(
@@ -250,11 +256,12 @@ def _done(step: Pass, state: State, request: Request) -> tuple[Made, str]:
         if not step.optional:
             raise
         _LOG.warning(
-            "%s: the solver was stopped (%s); the program stays as it is", step.name, failed
+            "TC-N401 %s: the solver was stopped (%s); the program stays as it is", step.name, failed
         )
         return Made(state), str(failed)
 
 
+@deep()
 def lowered_form(program: Program, request: Request) -> Program:
     """The level-1 program that is lowered to tiles: the source after every pass before that."""
     state: State = program
@@ -264,12 +271,14 @@ def lowered_form(program: Program, request: Request) -> Program:
     return state
 
 
-def _step(done: Pass, before: State, after: State, killed: str, undecided: str) -> Step:
+def _step(done: Pass, before: State, made: Made, killed: str, undecided: str) -> Step:
     from tensorc.explain.subject import Step
 
-    return Step(done.name, done.purpose, before, after, killed, undecided)
+    notes = "; ".join(made.notes)
+    return Step(done.name, done.purpose, before, made.state, killed, undecided, notes)
 
 
+@deep()
 def explained(program: Program, request: Request) -> Report:
     """Compile once more, and say what every pass did and why the kernels are as they are."""
     from tensorc.explain import Subject, report

@@ -14,9 +14,10 @@ from tensorc.errors import Unavailable
 from tensorc.ir.schedule import LoopProblem
 from tensorc.ir.tensor import Program
 from tensorc.ir.tile import TileProgram
+from tensorc.ir.walk_tile import has_fragments
 from tensorc.machine.product import Product, load_product
 from tensorc.passes.pipelining.scheduled import Pipelined
-from tensorc.solving import solver
+from tensorc.solving import solved, solver
 
 PRODUCT_OF: Mapping[str, str] = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}
 """The product of an architecture where none is named."""
@@ -87,15 +88,20 @@ def _problem(path: str, data: str) -> LoopProblem:
 
 
 def tiled(program: Program, arch: str, sizes: Mapping[str, int]) -> Tiled:
-    """Level 2 of an operator for the tensor cores of `arch`, extents in `sizes` fixed."""
+    """Level 2 of an operator for the tensor cores of `arch`, extents in `sizes` fixed: that of the
+    kernels that are made of it, or, where those are plain, what did not fit."""
     from tensorc.cuda_levels import request
     from tensorc.passes.tiling.lower import Widths
     from tensorc.passes.tiling.tile_gpu import tile_gpu
+    from tensorc.passes.tiling.tile_placed import tile_placed
     from tensorc.pipeline import planned
 
     wanted = request(arch, sizes, {})
     last = planned(program, wanted).program  # what the lowering lowers
-    made = tile_gpu(last, wanted.target.machine, Widths(wanted.target.lanes), {}, sizes)
+    machine, widths = wanted.target.machine, Widths(wanted.target.lanes)
+    made = tile_placed(last, machine, widths, {}, sizes, PRODUCT_OF[machine], solved)
+    if not any(has_fragments(kernel) for kernel in made.program.kernels):
+        made = tile_gpu(last, machine, widths, {}, sizes)
     return Tiled(made.program, made.reasons)
 
 

@@ -8,6 +8,7 @@ beyond that the cheapest pair is contracted first, again and again. Counts decid
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -95,10 +96,13 @@ def _greedy(factors: Sequence[Names], kept: Names, sizes: Mapping[str, int]) -> 
     parts: list[tuple[Tree, Names]] = list(enumerate(factors))
     work = elements = 0
     while len(parts) > 1:
-        (a, b), made = min(
-            ((pair, _pair(parts, pair, kept)) for pair in combinations(range(len(parts)), 2)),
-            key=lambda item: (_price(parts, item[0], item[1], sizes), item[0]),
+        count = Counter(name for _, names in parts for name in names)
+        price = _Prices(kept, count, sizes)
+        a, b = min(
+            combinations(range(len(parts)), 2),
+            key=lambda pair: (price.of(parts[pair[0]][1], parts[pair[1]][1]), pair),
         )
+        made = price.result(parts[a][1], parts[b][1])
         work += points(parts[a][1] | parts[b][1], sizes)
         elements += points(made, sizes) if len(parts) > 2 else 0
         joined = (parts[a][0], parts[b][0])
@@ -106,14 +110,22 @@ def _greedy(factors: Sequence[Names], kept: Names, sizes: Mapping[str, int]) -> 
     return Order(parts[0][0], work, elements)
 
 
-def _pair(parts: Sequence[tuple[Tree, Names]], pair: tuple[int, int], kept: Names) -> Names:
-    inside = parts[pair[0]][1] | parts[pair[1]][1]
-    return inside & kept.union(*(names for n, (_, names) in enumerate(parts) if n not in pair))
+class _Prices:
+    """What joining two of some parts costs; equal pairs are asked once. `count`: in how many parts
+    an index is."""
 
+    def __init__(self, kept: Names, count: Mapping[str, int], sizes: Mapping[str, int]) -> None:
+        self.kept, self.count, self.sizes = kept, count, sizes
+        self.known: dict[tuple[Names, Names], int] = {}
 
-def _price(
-    parts: Sequence[tuple[Tree, Names]], pair: tuple[int, int], made: Names,
-    sizes: Mapping[str, int],
-) -> int:  # fmt: skip
-    a, b = (parts[n][1] for n in pair)
-    return points(a | b, sizes) + points(made, sizes) - points(a, sizes) - points(b, sizes)
+    def result(self, a: Names, b: Names) -> Names:
+        """The indices that a product of two parts must keep."""
+        used = {name for name in a | b if self.count[name] > (name in a) + (name in b)}
+        return (a | b) & (self.kept | used)
+
+    def of(self, a: Names, b: Names) -> int:
+        """Work, and how much larger the result is than both parts."""
+        if (a, b) not in self.known:
+            made = points(a | b, self.sizes) + points(self.result(a, b), self.sizes)
+            self.known[a, b] = made - points(a, self.sizes) - points(b, self.sizes)
+        return self.known[a, b]

@@ -41,7 +41,8 @@ def contraction(
     condition depends on, `where`, stays until the last step."""
     if not factors:
         return points(kept | indices, sizes) + reduced(kept, sizes)
-    found = order(factors, kept | where, sizes)
+    in_order = sorted(factors, key=sorted)  # the greedy order of many depends on theirs
+    found = order(in_order, kept | where, sizes)
     read = READ * sum(points(names, sizes) for names in factors)
     return found.work + STORED * found.elements + read + reduced(kept, sizes)
 

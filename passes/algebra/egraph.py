@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from tensorc.passes.algebra.engine import ANALYSE, OPERATORS, Rows, forget, insertions, run, warm
+from tensorc.passes.algebra.engine import ANALYSE, OPERATORS, Rows, fresh, insertions, run
 from tensorc.passes.algebra.facts import Facts
+from tensorc.passes.algebra.graph_order import in_order
 from tensorc.passes.algebra.terms import Term
 
 
@@ -57,7 +58,7 @@ class Graph:
 
 
 class EngineFailed(Exception):
-    """egglog gave up; its message. The engine is gone, the next run makes another."""
+    """egglog gave up; its message."""
 
 
 def saturate(terms: Sequence[Term], facts: Facts, rules: str, limits: Limits) -> Graph:
@@ -66,15 +67,10 @@ def saturate(terms: Sequence[Term], facts: Facts, rules: str, limits: Limits) ->
     Raises EngineFailed, and ImportError where egglog is not installed.
     """
     try:
-        engine = warm(rules)
-        run(engine, "(push)")
-        graph = _saturated(engine, terms, facts, limits)
-        run(engine, "(pop)")
-        return graph
+        return _saturated(fresh(rules), terms, facts, limits)
     except (KeyboardInterrupt, SystemExit, ImportError):
         raise
     except BaseException as error:  # the engine's panics are no Exceptions
-        forget(rules)
         raise EngineFailed(f"{type(error).__name__}: {error}") from error
 
 
@@ -116,6 +112,7 @@ class _Run:
         elif not self.left:
             self.note = f"stopped after {self.limits.steps} steps"
         if self.note:
+            self.name_the_busiest()
             return False
         self.left -= 1
         report = run(self.engine, f"(run-schedule (run {rules}))")[-1].report
@@ -126,10 +123,17 @@ class _Run:
         matches = sum(report.num_matches_per_rule.values())
         if matches > self.limits.matches:
             self.note = f"stopped after {matches} matches in one step"
+            self.name_the_busiest()
         run(self.engine, ANALYSE)
         now = _rows(self.engine)
         self.rows, self.growth = now, max(1.0, now / max(self.rows, 1))
         return True
+
+    def name_the_busiest(self) -> None:
+        """Add the rule with the most matches to the note."""
+        rule = max(sorted(self.fired), key=lambda name: self.fired[name], default="")
+        if rule:
+            self.note += f"; {rule} matched most, {self.fired[rule]} times"
 
 
 def _rows(engine: Any) -> int:
@@ -141,9 +145,8 @@ class _Reader(Rows):
     """An engine's rows as a Graph; classes are numbered by first appearance from the roots."""
 
     def graph(self, roots: int, fired: Mapping[str, int], note: str) -> Graph:
-        raw, tops = self.by_class(), self.tops(roots)
-        for nodes in raw.values():
-            nodes.sort(key=lambda item: (item[0], repr(item[1]), len(item[2]), item[2]))
+        tops = self.tops(roots)
+        raw = in_order(self.by_class(), tops)
         number = _numbered(raw, tops)
         classes = {
             number[top]: tuple(

@@ -1,4 +1,4 @@
-"""egglog itself: terms as its text, a warm engine for each table of rules, and rows read back.
+"""egglog itself: terms as its text, engines for a table of rules, and rows read back.
 
 egglog is not typed in full, so its values are `Any` here and go no further than `egraph` and
 `single_steps`, which make plain data of them.
@@ -34,31 +34,36 @@ OPERATORS = ("Leaf", "Yes", "Mul", "Add", "Sum", "Max", "Min", "Some", "F1", "F2
 
 
 class _Engines(threading.local):
-    """A thread's engines by rules, whose reading takes longer than a run; none may leave it."""
+    """A thread's engines that equate nothing, by rules; none may leave it."""
 
     def __init__(self) -> None:
         self.by_rules: dict[str, Any] = {}
 
 
 _ENGINES = _Engines()
-_KEPT = 2  # engines of a thread; a program compiles with one table of rules
+_KEPT = 2  # engines of a thread
 
 
-def warm(rules: str) -> Any:
-    """An engine that knows the rules and no terms."""
+def fresh(rules: str) -> Any:
+    """A new engine that knows the rules and no terms.
+
+    It takes some 25 ms to make. One that has equated terms is not used again: after a pop, egglog
+    13.2 may take a new multiset for one of before, whose members were since equated.
+    """
+    engine = _engine()
+    run(engine, LANGUAGE + ANALYSES + rules)
+    return engine
+
+
+def kept(rules: str) -> Any:
+    """An engine for rules that equate nothing, the same one each time: what is put in has to be
+    popped."""
     known = _ENGINES.by_rules
     if rules not in known:
         while len(known) >= _KEPT:
             del known[next(iter(known))]
-        engine = _engine()
-        run(engine, LANGUAGE + ANALYSES + rules)
-        known[rules] = engine
+        known[rules] = fresh(rules)
     return known[rules]
-
-
-def forget(rules: str) -> None:
-    """Drop an engine whose state is unknown."""
-    _ENGINES.by_rules.pop(rules, None)
 
 
 def _engine() -> Any:

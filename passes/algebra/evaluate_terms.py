@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tensorc.ir.node import Node, postorder
+from tensorc.ir.node import Node, children, postorder
 from tensorc.passes.algebra import fields
 from tensorc.passes.algebra.egraph import ENode, Graph
 from tensorc.passes.algebra.facts import Facts
@@ -89,11 +89,30 @@ def _leaf(
 def evaluate(terms: Sequence[Term], sample: Sample) -> list[Value]:
     """The value of each term. Undefined where a reciprocal of 0 occurs."""
     known: dict[Node, Value] = {}
-    for item in postorder(terms):
+    nodes = list(postorder(terms))
+    whole = set(terms) | {
+        part for item in nodes for part in children(item) if part is not _factors(item)
+    }
+    for item in nodes:
         assert isinstance(item, Term)
-        operator, data, args = taken_apart(item)
-        known[item] = compute(operator, data, [known[arg] for arg in args], sample)
+        body = _factors(item)
+        if body is not None and isinstance(item, Fold):
+            over = [(name, sample.sizes[name]) for name in item.indices]
+            known[item] = fields.contracted([known[arg] for arg in body.args], body.factor, over)
+        elif item in whole:
+            operator, data, args = taken_apart(item)
+            known[item] = compute(operator, data, [known[arg] for arg in args], sample)
     return [known[term] for term in terms]
+
+
+def _factors(item: Node) -> Mul | None:
+    """The product of three or more factors that a sum without a condition is over: it need not be
+    formed at every point."""
+    match item:
+        case Fold("Sum", _, Yes(), Mul() as body) if len(body.args) > 2:
+            return body
+        case _:
+            return None
 
 
 def taken_apart(item: Term) -> tuple[str, tuple[Datum, ...], tuple[Term, ...]]:

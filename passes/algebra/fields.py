@@ -13,6 +13,7 @@ What it cannot see is rounding and range.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,14 @@ _SMALL = {0: 0, 1: 2, 2: 24}  # (prime - 1) / the prime before
 
 class Undefined(ArithmeticError):
     """A reciprocal of 0: other random values are needed."""
+
+
+class TooLarge(Exception):
+    """A value would have more than LARGEST points; how many."""
+
+
+LARGEST = 1 << 22
+_FEW = 12  # axes; values have at most 3 points on each
 
 
 def power(base: Array | int, exponent: Array | int, prime: int) -> Array:
@@ -86,8 +95,16 @@ def truth(axes: tuple[str, ...], values: Array) -> Value:
 
 
 def align(values: Sequence[Value]) -> tuple[tuple[str, ...], list[Value]]:
-    """The values over the union of their axes, ready to broadcast."""
+    """The values over the union of their axes, ready to broadcast. TooLarge: that has too many
+    points."""
     axes = tuple(sorted({axis for value in values for axis in value.axes}))
+    if len(axes) > _FEW:  # axes have at least 2 points, but for broadcast ones
+        sizes = dict.fromkeys(axes, 1)
+        for value in values:
+            for axis, size in zip(value.axes, value.shadow.shape, strict=True):
+                sizes[axis] = max(sizes[axis], size)
+        if (points := math.prod(sizes.values())) > LARGEST:
+            raise TooLarge(f"a product of {points:,} points")
     return axes, [expanded(value, axes) for value in values]
 
 
@@ -120,6 +137,29 @@ def product(values: Sequence[Value], factor: Fraction) -> Value:
             residues[level] = None if mine is None or other is None else mine * other % prime
         shadow = shadow * item.shadow
     return Value(axes, tuple(residues), _scaled(items, factor), shadow)
+
+
+def contracted(values: Sequence[Value], factor: Fraction, over: Sequence[tuple[str, int]]) -> Value:
+    """The sum over indices of factor times the product of the values: index by index, of the
+    products that have it, the smallest product first."""
+    left, waiting = list(values), dict(over)
+    while waiting:
+        name = min(waiting, key=lambda index: (_points(left, index), index))
+        inside = [value for value in left if name in value.axes]
+        left = [value for value in left if name not in value.axes]
+        body = product(inside, Fraction(1))
+        left.append(summed(body, truth((), np.asarray(True)), [(name, waiting.pop(name))]))
+    return product(left, factor)
+
+
+def _points(values: Sequence[Value], index: str) -> int:
+    """How many points the product of the values with an index has, broadcast axes as they are."""
+    sizes: dict[str, int] = {}
+    for value in values:
+        if index in value.axes:
+            for axis, size in zip(value.axes, value.shadow.shape, strict=True):
+                sizes[axis] = max(sizes.get(axis, 1), size)
+    return math.prod(sizes.values())
 
 
 def _scaled(items: Sequence[Value], factor: Fraction) -> tuple[Array | None, ...]:

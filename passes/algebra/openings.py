@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from tensorc.ir.dtypes import F32, F64, DType, value_of
+from tensorc.ir.dtypes import F32, F64, REAL, DType, value_of
 from tensorc.ir.functions import MAX
 from tensorc.ir.node import Node, children, postorder
 from tensorc.ir.rounding import LARGEST
@@ -38,7 +38,7 @@ def openable(program: Program, dtype: DType) -> Iterable[Equation]:
     for equation in program.equations:
         body, tensor = equation.body, equation.tensor
         inside = body.arg if isinstance(body, Round) else body
-        fits = value_of(tensor.dtype) is dtype and value_type(inside) is dtype
+        fits = value_of(tensor.dtype) is dtype and value_type(inside) in (dtype, REAL)
         if tensor.name not in outputs and plain[tensor.name] and fits:
             yield equation
 

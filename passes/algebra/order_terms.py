@@ -37,7 +37,9 @@ class _Orderer:
         if item.kind != "Sum" or not isinstance(item.body, Mul):
             return item
         names = {arg: t.free(arg, self.free) for arg in item.body.args}
-        factors = [arg for arg in item.body.args if names[arg]]
+        factors = sorted(
+            (arg for arg in item.body.args if names[arg]), key=lambda a: sorted(names[a])
+        )
         numbers = [arg for arg in item.body.args if not names[arg]]
         if len(factors) < 3:
             return item

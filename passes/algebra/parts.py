@@ -39,10 +39,11 @@ def in_parts(program: Program) -> list[Part]:
 @dataclass(frozen=True)
 class Changed:
     """A rewritten program, and each part that changed with what it became: what has to be
-    checked. A short program is its own part."""
+    checked. A short program is its own part. `notes`: which limits ended the rewriting of parts."""
 
     program: Program
     parts: tuple[tuple[Program, Program], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def rewrite_in_parts(
@@ -55,13 +56,18 @@ def rewrite_in_parts(
 ) -> Changed:
     """`saturate.rewrite` with the rules of `fast`, part by part where a program is long."""
 
+    notes: dict[str, None] = {}
+
     def rewritten(part: Program, same: Iterable[str]) -> Program:
-        return rewrite(part, extents, None, None, worth, run, hints, same).program
+        made = rewrite(part, extents, None, None, worth, run, hints, same)
+        if made.graph is not None and made.graph.note:
+            notes.setdefault(made.graph.note)
+        return made.program
 
     found = in_parts(program)
     if not found:
         made = rewritten(program, static)
-        return Changed(made, ((program, made),) if made is not program else ())
+        return Changed(made, ((program, made),) if made is not program else (), tuple(notes))
     known: dict[tuple[Program, frozenset[str]], Program] = {}
     joined = _Joined(program)
     for part in found:
@@ -70,7 +76,7 @@ def rewrite_in_parts(
             known[part.program, same] = rewritten(part.program, same)
         joined.add(part, known[part.program, same])
     changed = tuple((old, new) for (old, _), new in known.items() if old is not new)
-    return Changed(joined.program() if changed else program, changed)
+    return Changed(joined.program() if changed else program, changed, tuple(notes))
 
 
 # --- cutting --------------------------------------------------------------------------------------

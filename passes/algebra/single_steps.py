@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from tensorc.passes.algebra.egraph import ENode
-from tensorc.passes.algebra.engine import ANALYSE, Rows, insertions, run, warm
+from tensorc.passes.algebra.engine import ANALYSE, Rows, insertions, kept, run
 from tensorc.passes.algebra.extract import of_node
 from tensorc.passes.algebra.facts import Facts
 from tensorc.passes.algebra.rule import Rule
@@ -35,7 +35,7 @@ class Move:
 
 def moves(terms: Sequence[Term], facts: Facts, rules: Sequence[Rule]) -> list[Move]:
     """Every single application of the rules to subterms of `terms`, in one order."""
-    engine = warm(_text(tuple(rules)))
+    engine = kept(_text(tuple(rules)))
     run(engine, "(push)")
     try:
         run(engine, "\n".join(insertions(terms, facts)))

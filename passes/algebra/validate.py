@@ -79,7 +79,10 @@ def _compared(left: Encoded, right: Encoded, names: Sequence[str], seed: int, lo
     unknown: set[str] = set()
     for number in range(SAMPLES):
         chosen = [terms[name] for name in names], [others[name] for name in names]
-        pairs = _values(left, right, *chosen, seed * SAMPLES + number, logs)
+        try:
+            pairs = _values(left, right, *chosen, seed * SAMPLES + number, logs)
+        except fields.TooLarge as reason:
+            return Check(Outcome.UNDECIDED, f"too large to compare: {reason}")
         if pairs is None:
             return Check(Outcome.UNDECIDED, f"a division by 0 in each of {REDRAWS} samples")
         for name, a, b in zip(names, *pairs, strict=True):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from tensorc.ir.dtypes import REAL, settled
@@ -194,11 +195,20 @@ def solved(target: Term, basis: Sequence[Term]) -> list[Any] | None:
                   - target.get(key, 0))
         for key in keys
     ]  # fmt: skip
-    found = list(sp.linsolve(equations, unknown))
+    found = _solution(tuple(equations), tuple(unknown))
+    return None if found is None else list(found)
+
+
+@lru_cache(256)
+def _solution(equations: tuple[Any, ...], unknown: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """A solution of linear equations, simplified, 0 where it is free. Plans of one program, and
+    the levels after them, ask for the same ones again."""
+    sp = sympy()
+    found = list(sp.linsolve(list(equations), list(unknown)))
     if not found:
         return None
     free = dict.fromkeys(unknown, 0)
-    return [sp.simplify(item.subs(free)) for item in found[0]]
+    return tuple(sp.simplify(item.subs(free)) for item in found[0])
 
 
 def is_power(formula: Any) -> bool:

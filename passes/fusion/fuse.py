@@ -17,7 +17,7 @@ The estimates stand in the plan. No operator is known by name here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 
@@ -40,7 +40,7 @@ from tensorc.passes.fusion.price import BANDWIDTH, RATE, START, grid_of, sizes_o
 from tensorc.passes.fusion.reach import reductions
 from tensorc.passes.fusion.share import passes
 
-_CUTS = 4  # intermediates that may be stored: every subset of them is estimated
+_CUTS = 4  # so many intermediates that may be stored: every subset of them is estimated
 
 
 def fuse(
@@ -55,24 +55,56 @@ def fuse(
     kernels as the outputs allow. `stored`: intermediates that go through memory in any case.
     Raises Unfused where a program cannot be inlined.
     """
-    hints = sizes_of(program, sizes or {})
     choices = _candidates(program, stored) if cuts == "cost" else ()
-    subsets = chain.from_iterable(combinations(choices, n) for n in range(len(choices) + 1))
-    cutting = [_Cuts(program, (*stored, *subset), tuple(stored), sizes or {}) for subset in subsets]
-    drafts = [_draft(cuts, hints) for cuts in cutting]
+    kernels = _Kernels(program, sizes_of(program, sizes or {}))
+
+    def draft(chosen: Sequence[str]) -> _Draft:
+        return _draft(
+            _Cuts(program, (*stored, *chosen), tuple(stored), sizes or {}, cuts != "cost"), kernels
+        )
+
+    drafts = _every(choices, draft) if len(choices) <= _CUTS else _joining(choices, draft)
     best = min(drafts, key=lambda item: (item.time, len(item.cuts.stored)))
     return _planned(best, tuple(item.note for item in drafts))
+
+
+def is_large(program: Program) -> bool:
+    """Whether a program has too many intermediates for every choice of cuts to be estimated: one
+    kernel of all of it would compute far more than several."""
+    return len(_candidates(program, ())) > _CUTS
+
+
+def _every(choices: Sequence[str], draft: Callable[[Sequence[str]], _Draft]) -> list[_Draft]:
+    """Every subset of these intermediates stored."""
+    subsets = chain.from_iterable(combinations(choices, n) for n in range(len(choices) + 1))
+    return [draft(subset) for subset in subsets]
+
+
+def _joining(choices: Sequence[str], draft: Callable[[Sequence[str]], _Draft]) -> list[_Draft]:
+    """All of them stored, then one after another computed where it is read if that takes less
+    time: the estimates of large programs grow with their length, not with the number of subsets."""
+    best = draft(choices)
+    found, stored = [best], list(choices)
+    for name in choices:
+        made = draft([other for other in stored if other != name])
+        found.append(made)
+        if made.time < best.time:
+            best = made
+            stored.remove(name)
+    return found
 
 
 @dataclass(frozen=True)
 class _Cuts:
     """Where the kernels of a program end: `stored` intermediates go through memory, the `forced`
-    ones among them in one kernel. `known`: extents that are fixed."""
+    ones among them in one kernel. `known`: extents that are fixed. `few`: as few kernels as can
+    be, whatever they take."""
 
     program: Program
     stored: tuple[str, ...]
     forced: tuple[str, ...]
     known: Mapping[str, int]
+    few: bool
 
 
 @dataclass(frozen=True)
@@ -97,16 +129,16 @@ def _candidates(program: Program, stored: Sequence[str]) -> tuple[str, ...]:
         for item in program.equations
         if item.tensor.name not in outputs and reductions(item.body)
     ]
-    return tuple(found[-_CUTS:])
+    return tuple(found)
 
 
-def _groups(cuts: _Cuts) -> list[list[Equation]]:
+def _groups(cuts: _Cuts, kernels: _Kernels) -> list[list[Equation]]:
     """Stored equations by kernel: those of one grid together, and those of part of it that share
-    a reduction, unless one needs what another kernel stores. `forced` ones share one anyway."""
+    a reduction, unless one needs what another kernel stores, or takes less time in a kernel of its
+    own where that may be. `forced` ones share one anyway."""
     program = cuts.program
     kept = {item.tensor.name for item in program.outputs} | set(cuts.stored)
     needs = _needs(program, kept)
-    inliner = Inliner(program, ())
     groups: list[list[Equation]] = []
     for item in program.equations:
         if item.tensor.name not in kept:
@@ -115,14 +147,24 @@ def _groups(cuts: _Cuts) -> list[list[Equation]]:
         for group in groups:
             names = {other.tensor.name for other in group}
             before |= names
-            parts = {item.tensor.name} | names <= set(cuts.forced)
-            fits = parts or _together(item, group, inliner, cuts.known)
-            if needs[item.tensor.name] <= before and fits:
+            if needs[item.tensor.name] <= before and _joins(item, group, kept, cuts, kernels):
                 group.append(item)
                 break
         else:
             groups.append([item])
     return groups
+
+
+def _joins(
+    item: Equation, group: list[Equation], kept: set[str], cuts: _Cuts, kernels: _Kernels
+) -> bool:
+    """Whether an equation goes into the kernel of others."""
+    if {item.tensor.name, *(other.tensor.name for other in group)} <= set(cuts.forced):
+        return True
+    if not _together(item, group, kernels.whole, cuts.known):
+        return False
+    apart = kernels.of(group, kept).time + kernels.of([item], kept).time
+    return cuts.few or kernels.of([*group, item], kept).time <= apart
 
 
 def _together(
@@ -151,23 +193,68 @@ def _needs(program: Program, kept: set[str]) -> dict[str, set[str]]:
     return found
 
 
-def _expressions(cuts: _Cuts) -> tuple[list[list[Equation]], Inliner]:
-    """Kernels' outputs with bodies over parameters and stored tensors, factors pulled out."""
-    program = cuts.program
-    kept = {item.tensor.name for item in program.outputs} | set(cuts.stored)
-    groups = _groups(cuts)
-    made: list[list[Equation]] = []
-    inliner = Inliner(program, kept)
-    for group in groups:
-        inliner.kept = frozenset(kept - {item.tensor.name for item in group})
+class _Kernels:
+    """Kernels of one program as outputs over parameters and stored tensors, factors pulled out.
+    Each is made once, however many choices of cuts have it."""
+
+    def __init__(self, program: Program, hints: Mapping[str, int]) -> None:
+        self.program, self.hints = program, hints
+        self.inliner, self.whole = Inliner(program, ()), Inliner(program, ())
+        self._made: dict[tuple[frozenset[str], ...], _Made] = {}
+
+    def of(self, group: Sequence[Equation], kept: set[str]) -> _Made:
+        """A kernel where these intermediates and outputs are `kept` in memory."""
+        names = frozenset(item.tensor.name for item in group)
+        inside, ends = self._reached(group, kept - names)
+        key = (names, inside, ends)
+        if key not in self._made:
+            self._made[key] = self._anew(group, ends)
+        return self._made[key]
+
+    def _reached(
+        self, group: Sequence[Equation], kept: set[str]
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """The equations that a kernel computes, and the kept ones that it reads."""
+        inside: set[str] = set()
+        ends: set[str] = set()
+        waiting = [item.tensor.name for item in group]
+        while waiting:
+            name = waiting.pop()
+            if name in kept:
+                ends.add(name)
+            elif name in self.inliner.equations and name not in inside:
+                inside.add(name)
+                nodes = postorder([self.inliner.equations[name].body])
+                waiting += [node.tensor.name for node in nodes if isinstance(node, Read)]
+        return frozenset(inside), frozenset(ends)
+
+    def _anew(self, group: Sequence[Equation], ends: frozenset[str]) -> _Made:
+        inliner = self.inliner
+        inliner.kept = ends
         inliner.forget()
         bodies = [inliner.whole(item.body) for item in group]
-        judge = Reads(program, inliner.extents, inliner.checked, inliner.bound)
+        judge = Reads(self.program, inliner.extents, inliner.checked, inliner.bound)
         exprs = judge.guarded([delay(body, inliner.extents) for body in bodies])
         taken = {index for item in group for index in item.indices}
         named = inliner.named(exprs, taken | _free_names(exprs))
-        made.append([replace(i, body=e) for i, e in zip(group, named, strict=True)])
-    return made, inliner
+        made = [replace(i, body=e) for i, e in zip(group, named, strict=True)]
+        values = {inliner.extents[name]: size for name, size in self.hints.items()}
+        sizes = {name: values[size] for name, size in inliner.extents.items() if size in values}
+        return _Made(made, work(made, sizes), traffic(made, self.hints))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The outputs of one kernel, its operations and the bytes that it moves."""
+
+    outputs: list[Equation]
+    operations: float
+    bytes: float
+
+    @property
+    def time(self) -> float:
+        """Nanoseconds, as estimated."""
+        return self.operations / RATE + self.bytes / BANDWIDTH + START
 
 
 def _free_names(exprs: Sequence[Expr]) -> set[str]:
@@ -197,16 +284,14 @@ def _names(exprs: Iterable[Expr]) -> set[str]:
     return bound | {node.index for node in nodes if isinstance(node, Position | Extent)}
 
 
-def _draft(cuts: _Cuts, hints: Mapping[str, int]) -> _Draft:
+def _draft(cuts: _Cuts, kernels: _Kernels) -> _Draft:
     """The kernels of these cuts with an estimate of their time, and how it comes about."""
-    groups, inliner = _expressions(cuts)
-    values = {inliner.extents[name]: size for name, size in hints.items()}
-    sizes = {name: values[size] for name, size in inliner.extents.items() if size in values}
-    done = sum(work(group, sizes) for group in groups)
-    moved = sum(traffic(group, hints) for group in groups)
-    time = done / RATE + moved / BANDWIDTH + START * len(groups)
-    text = f"{len(groups)} kernels, {done:.3g} operations, {moved:.3g} bytes"
-    return _Draft(cuts, groups, inliner, time, f"stored {_names_of(cuts.stored)}: {text}")
+    kept = {item.tensor.name for item in cuts.program.outputs} | set(cuts.stored)
+    made = [kernels.of(group, kept) for group in _groups(cuts, kernels)]
+    done, moved = sum(item.operations for item in made), sum(item.bytes for item in made)
+    text = f"{len(made)} kernels, {done:.3g} operations, {moved:.3g} bytes"
+    note, time = f"stored {_names_of(cuts.stored)}: {text}", sum(item.time for item in made)
+    return _Draft(cuts, [item.outputs for item in made], kernels.inliner, time, note)
 
 
 def _names_of(stored: Sequence[str]) -> str:

@@ -6,8 +6,8 @@ checked by the checker, level-3 kernels by their verifiers; what those find is a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 from tensorc.errors import BrokenInvariant, Infeasible
 from tensorc.ir import channel
@@ -19,6 +19,7 @@ from tensorc.machine.machines import MACHINES
 from tensorc.machine.product import Product
 from tensorc.passes.pipelining.channels import channels
 from tensorc.passes.pipelining.pipeline import pipeline
+from tensorc.passes.scheduling.extract_loops import extract_loops
 from tensorc.passes.scheduling.extract_problem import LoopText, extract
 from tensorc.passes.scheduling.groups import Unpipelined
 
@@ -39,15 +40,31 @@ class Pipelined:
 
 
 def pipelines(program: TileProgram, product: Product, solve: Solve) -> tuple[Pipelined, ...]:
-    """Every kernel of a program scheduled on `product`."""
-    return tuple(_kernel(kernel, program.machine, product, solve) for kernel in program.kernels)
+    """Every kernel of a program scheduled on `product`; each loop of a kernel with several."""
+    found = list[Pipelined]()
+    for kernel in program.kernels:
+        try:
+            text = extract(kernel, MACHINES[program.machine], product)
+        except Unpipelined as reason:
+            found += _loops(kernel, program.machine, product, solve, str(reason))
+        else:
+            found.append(_kernel(kernel, text, solve))
+    return tuple(found)
 
 
-def _kernel(kernel: Kernel, machine: str, product: Product, solve: Solve) -> Pipelined:
-    try:
-        text = extract(kernel, MACHINES[machine], product)
-    except Unpipelined as reason:
-        return Pipelined(kernel.name, str(reason))
+def _loops(
+    kernel: Kernel, machine: str, product: Product, solve: Solve, reason: str
+) -> Iterator[Pipelined]:
+    """The schedules of the loops of a kernel that is no single loop, or the kernel without any."""
+    problems = extract_loops(kernel, MACHINES[machine], product)
+    for problem in problems:
+        made = of_problem(problem, solve)
+        yield replace(made, reason=made.reason or reason, channel=None)
+    if not problems:
+        yield Pipelined(kernel.name, reason)
+
+
+def _kernel(kernel: Kernel, text: LoopText, solve: Solve) -> Pipelined:
     found = of_problem(text.problem, solve)
     if found.schedule is None:
         return Pipelined(kernel.name, found.reason, text, text.problem)

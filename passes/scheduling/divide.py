@@ -51,13 +51,18 @@ def multiplies(item: Statement, machine: Machine) -> bool:
     return isinstance(item, Let) and instruction(item, machine).cost.rate.startswith("rate.mma")
 
 
+def of_groups(product: Instruction) -> bool:
+    """Whether a product is one of a whole warp group."""
+    return any(role.name == "m" and role.atom == ROWS for role in product.roles)
+
+
 def _index(kernel: Kernel, machine: Machine) -> str | None:
     """The one index along which all products of warp groups have several atoms."""
     found = set[tuple[str, ...]]()
     for item in statements(kernel.body):
         if isinstance(item, Let) and multiplies(item, machine):
-            rows = next(role for role in instruction(item, machine).roles if role.name == "m")
-            if rows.atom != ROWS or dict(item.by.repeat).get("m", 1) == 1:
+            whole = of_groups(instruction(item, machine))
+            if not whole or dict(item.by.repeat).get("m", 1) == 1:
                 return None
             found.add(dict(item.by.roles)["m"])
     return next(iter(found))[0] if len(found) == 1 and len(next(iter(found))) == 1 else None

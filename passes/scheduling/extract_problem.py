@@ -14,11 +14,9 @@ read that next value in the same iteration, they have a copy.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tensorc.errors import Infeasible
 from tensorc.ir.bodies import statement_name
 from tensorc.ir.channel import Holds, Window
 from tensorc.ir.placement import Placement
@@ -39,7 +37,8 @@ from tensorc.machine.product import Product
 from tensorc.passes.scheduling.around_loop import reused, space
 from tensorc.passes.scheduling.divide import copies, divide, multiplies
 from tensorc.passes.scheduling.groups import Group, Instance, Unpipelined, groups, instances
-from tensorc.passes.scheduling.place_warps import fragment_registers, place_warps
+from tensorc.passes.scheduling.loop_place import lanes_of, placed_block, split, started_apart
+from tensorc.passes.scheduling.place_warps import fragment_registers
 from tensorc.passes.scheduling.price_operations import Pricing, main_statement
 from tensorc.passes.scheduling.statement_costs import (
     THREADS,
@@ -78,14 +77,25 @@ def extract(kernel: Kernel, machine: Machine, product: Product) -> LoopText:
     apart as operations; the message is a sentence.
     """
     kernel = divide(kernel, machine)
-    before, loop, after = _split(kernel)
+    return loop_text(kernel, machine, product, *split(kernel))
+
+
+def loop_text(
+    kernel: Kernel, machine: Machine, product: Product, before: tuple[Statement, ...], loop: Loop,
+    after: tuple[Statement, ...], kept: tuple[Tile, ...] = (),
+) -> LoopText:  # fmt: skip
+    """The loop problem of one loop of a kernel, whose rows are divided, with what stands around it.
+    `kept`: tiles in registers from outside that live as long as the loop.
+
+    Raises Unpipelined if nothing in it is a product, or its statements cannot be told apart.
+    """
     if not any(multiplies(item, machine) for item in statements(loop.body)):
         raise Unpipelined(f"no tensor core works in the loop of {loop.index}")
     ledger, sizes = Ledger(product), lanes_of(kernel)
     named = dict(_named(groups(loop, machine, ledger, sizes)))
     found = {i.name: i for name, group in named.items() for i in instances(group, name, sizes)}
-    placed = None if started_apart(loop, machine) else _placed(kernel, product)
-    extraction = _Extraction(kernel, loop, machine, ledger, sizes, found, placed)
+    placed = None if started_apart(loop, machine) else placed_block(kernel, product)
+    extraction = _Extraction(kernel, loop, machine, ledger, sizes, found, placed, kept)
     problem = extraction.problem(product, before, after)
     return LoopText(
         problem,
@@ -98,54 +108,6 @@ def extract(kernel: Kernel, machine: Machine, product: Product) -> LoopText:
         found,
         tuple(extraction.holds(problem)),
     )
-
-
-def lanes_of(kernel: Kernel) -> dict[str, int]:
-    """The lanes of every index of a kernel: those of its tiles, of its blocks, else one."""
-    sizes = Counter[str]()
-    for tile in tiles(kernel).values():
-        for axis, size in zip(tile.axes, tile.sizes, strict=True):
-            sizes[axis] = max(sizes[axis], size)
-    for block in kernel.grid:
-        sizes[block.index] = block.size
-    for item in statements(kernel.body):
-        if isinstance(item, Loop):
-            sizes[item.index] = item.block
-    return sizes
-
-
-def _split(
-    kernel: Kernel,
-) -> tuple[tuple[Statement, ...], Loop, tuple[Statement, ...]]:
-    """What stands before the kernel's loop, the loop, and what stands after it."""
-    loops = [k for k, item in enumerate(kernel.body) if isinstance(item, Loop)]
-    if len(loops) != 1:
-        raise Unpipelined(f"kernel {kernel.name} has {len(loops)} loops one after another, not one")
-    at = loops[0]
-    loop = kernel.body[at]
-    assert isinstance(loop, Loop)
-    for carry in loop.carries:
-        if isinstance(carry.start, Tile) or carry.tile.space != "register":
-            raise Unpipelined(f"carry {carry.tile.name} does not start in registers as a constant")
-    return kernel.body[:at], loop, kernel.body[at + 1 :]
-
-
-def started_apart(loop: Loop, machine: Machine) -> bool:
-    """Whether copies are started by a role of their own (TMA); else by the threads that compute."""
-    copied_ = [i for i in statements(loop.body) if isinstance(i, Let) and copies(i, machine)]
-    return all(machine.instructions[i.by.instruction].name == "tma" for i in copied_)
-
-
-def _placed(kernel: Kernel, product: Product) -> Placement:
-    """The warps of a block that work as one role, and how deep their rings are."""
-    try:
-        found = place_warps(kernel, product)
-    except Infeasible as reason:
-        raise Unpipelined(str(reason)) from None
-    if found is None or found.warps % 4:
-        warps = found.warps if found else 0
-        raise Unpipelined(f"{kernel.name} has {warps} warps for a block, no whole warp groups")
-    return found
 
 
 def _named(found: Iterable[Group]) -> Iterator[tuple[str, Group]]:
@@ -166,6 +128,7 @@ class _Extraction:
     sizes: Mapping[str, int]
     instances: Mapping[str, Instance]
     placed: Placement | None
+    kept: tuple[Tile, ...]
 
     def problem(
         self, product: Product, before: tuple[Statement, ...], after: tuple[Statement, ...]
@@ -186,7 +149,10 @@ class _Extraction:
 
     def roles(self) -> tuple[Role, ...]:
         """One warp for copies and a warp group for each part of the work; or the whole block."""
-        base, parts = self.ledger.cycles("register.base"), self.instances.values()
+        parts = self.instances.values()
+        some = max(parts, key=lambda item: len(item.windows))  # a part of what is divided
+        base = self.ledger.cycles("register.base")
+        base += sum(self.registers(tile, some) for tile in self.kept)
         if self.placed is not None:
             return (Role("block", self.placed.warps, base),)
         count = 1 + max((item.part or 0 for item in parts), default=0)

@@ -85,8 +85,11 @@ class _Polish:
 
     def run(self, aim: Aim) -> Polished:
         work = self.meter.effort.polish
-        for measure in (_roles, _issuers):
-            self.minimise(measure, work)
+        self.minimise(_roles, work)
+        if self.several_issuers():
+            self.minimise(_issuers, work)
+        else:  # no unit can have fewer than one
+            self.limit(_issuers, len(self.used_units()))
         self.minimise(_moved, work / 2)
         if aim == "slack":
             self.stretch()
@@ -118,6 +121,28 @@ class _Polish:
             self.best = replace(self.best, model=model, answer=answer)
             self.limits = (*self.limits, (measure, least))
             model.cp.add(value <= least)
+
+    def limit(self, measure: Callable[[Model], Linear], most: int) -> None:
+        """Hold `measure` where it is from now on."""
+        self.limits = (*self.limits, (measure, most))
+        if self.open is not None:
+            self.open.cp.add(measure(self.open) <= most)
+
+    def used_units(self) -> dict[str, set[str]]:
+        """The ordered units that are used, with the operations on each."""
+        users = dict[str, set[str]]()
+        ordered = {unit.name for unit in self.problem.units if unit.ordered}
+        for item in self.problem.operations:
+            for unit in {use.unit for use in item.uses} & ordered:
+                users.setdefault(unit, set()).add(item.name)
+        return users
+
+    def several_issuers(self) -> bool:
+        """Whether the schedule found has several roles on an ordered unit."""
+        model, solution = self.best.model, self.best.answer.solution
+        assert solution
+        role = {name: r for (name, r), literal in model.within.items() if solution.value(literal)}
+        return any(len({role[name] for name in names}) > 1 for names in self.used_units().values())
 
     def stretch(self) -> None:
         """Bisect for the largest slack that keeps the interval and the structure."""

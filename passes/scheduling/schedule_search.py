@@ -37,7 +37,7 @@ class Effort:
     take: in all (building its models included), for one probe, for each polish step; the least
     number of stages allowed; the wall-clock seconds that kill it (None: never); whether more stages
     are tried where the closed-form bound is not met; how far above what is refuted an interval may
-    be, as a part of it."""
+    be once half of the work is done, as a part of it."""
 
     total: float = 60.0
     probe: float = 15.0
@@ -162,10 +162,13 @@ class _State:
             self.at((low + self.model.ii) // 2, effort.probe)
 
     def near(self, low: int) -> bool:
-        """Whether the interval found is next to `low`, or as near as is wanted."""
+        """Whether the interval found is next to `low`, or as near as is wanted: the more so, the
+        more of the work has been done."""
         if self.model is None:
             return False
-        return self.model.ii - low <= 1 + self.meter.effort.gap * self.model.ii
+        effort = self.meter.effort
+        spent = min(1.0, 2 * self.meter.spent / effort.total) if effort.total else 1.0
+        return self.model.ii - low <= 1 + int(spent**2 * effort.gap * self.model.ii)
 
     def found(self) -> Found:
         """What is known, for the caller."""

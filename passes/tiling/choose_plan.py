@@ -16,7 +16,7 @@ from tensorc.ir.polynomial import symbols
 from tensorc.ir.tensor import Program, Reduce
 from tensorc.ir.tile import TileProgram
 from tensorc.passes.fusion.agree import compares_again
-from tensorc.passes.fusion.fuse import fuse
+from tensorc.passes.fusion.fuse import fuse, is_large
 from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.fusion.price import GUESS, size_in_bytes, sizes_of
 from tensorc.passes.tiling.contiguity import Units
@@ -64,7 +64,7 @@ def _compared(program: Program, setting: Setting, cuts: str) -> Planned:
     Unfused."""
     static = setting.static
     plans: list[Plan] = []
-    for way in _WAYS[cuts]:
+    for way in _WAYS[cuts][: 1 if is_large(program) else None]:
         plan = fuse(program, static, way)
         outputs = [output.body for kernel in plan.kernels for output in kernel.outputs]
         known = any(plan.kernels == other.kernels for other in plans)

@@ -24,7 +24,7 @@ from tensorc.passes.tiling.estimate import Estimate, estimate
 from tensorc.passes.tiling.lower import Widths
 from tensorc.passes.tiling.shapes import SUMS, Shape, shapes
 from tensorc.passes.tiling.tile_chain import NoProduct, tile_chain
-from tensorc.passes.tiling.tile_product import Scene, Tiling, one_product, tile_product
+from tensorc.passes.tiling.tile_product import Scene, Tiler, one_product, tile_product
 from tensorc.passes.tiling.tile_rows import tile_rows
 
 PRODUCTS = {"sm_80": "a100", "sm_89": "rtx4090", "sm_90a": "h100"}  # that tiles are chosen for
@@ -92,16 +92,15 @@ def candidates(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Iterator[Ca
     reasons: list[str] = []
     made: set[tuple[tuple[str, int], ...]] = set()
     fits = False
+    tiler = _tiler(item, scene)
     for shape in shapes(scene.machine, one_product(item), wanted.sums):
         try:
-            tiling = _tiling(item, scene, shape)
+            tiling = tiler(shape)
             key = tuple(sorted(tiling.lanes.items()))
             if key in made:
                 continue
             made.add(key)
             kernel = tiling.kernel()
-        except NoProduct:
-            raise
         except Unfused as why:
             reasons.append(str(why))
             continue
@@ -146,17 +145,18 @@ def chosen(item: PlannedKernel, scene: Scene, wanted: Wanted) -> Candidate:
     return best
 
 
-def _tiling(item: PlannedKernel, scene: Scene, shape: Shape) -> Tiling:
-    """A kernel with this tile."""
+def _tiler(item: PlannedKernel, scene: Scene) -> Tiler:
+    """What tiles a kernel. Raises Unfused, saying why, where nothing does."""
     try:
-        return tile_product(item, scene, shape)
+        return tile_product(item, scene)
     except Unfused as why:
         reason = why
     try:
-        return tile_chain(item, scene, shape)
+        return tile_chain(item, scene)
     except NoProduct:
         pass
     try:
-        return tile_rows(item, scene)
+        rows = tile_rows(item, scene)
     except Unfused:
         raise NoProduct(str(reason)) from None
+    return lambda shape: rows

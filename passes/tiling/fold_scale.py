@@ -92,9 +92,9 @@ def _without(kernel: Kernel, let: Let, base: Value, factor: Expr) -> Kernel:
         if item is let:
             return replace(let, body=replace(mask, yes=base)) if mask else None
         inner = isinstance(item, Let) and item.tile.name in family
-        return _with(item, plain if inner else scaled)
+        return with_exprs(item, plain if inner else scaled)
 
-    return replace(kernel, body=tuple(_changed(kernel.body, change)))
+    return replace(kernel, body=tuple(changed(kernel.body, change)))
 
 
 def _family(kernel: Kernel, let: Let) -> frozenset[str] | None:
@@ -203,9 +203,9 @@ def _powers(kernel: Kernel) -> Kernel:
     def change(item: Statement) -> Statement:
         if isinstance(item, Let) and item.tile.name in shifts.names:
             return replace(item, body=times(LOG2E, item.body))
-        return _with(item, two)
+        return with_exprs(item, two)
 
-    return replace(kernel, body=tuple(_changed(kernel.body, change)))
+    return replace(kernel, body=tuple(changed(kernel.body, change)))
 
 
 def _inexact(kernel: Kernel) -> frozenset[str]:
@@ -299,7 +299,7 @@ def _joined(factor: Expr, other: Expr) -> Expr:
 # --- statements -----------------------------------------------------------------------------------
 
 
-def _with(item: Statement, change: Callable[[Node], Node | None]) -> Statement:
+def with_exprs(item: Statement, change: Callable[[Node], Node | None]) -> Statement:
     """A statement that is no loop with its expressions changed."""
     match item:
         case Let(body=body):
@@ -311,10 +311,10 @@ def _with(item: Statement, change: Callable[[Node], Node | None]) -> Statement:
             return item
 
 
-def _changed(body: tuple[Statement, ...], change: Change) -> Iterator[Statement]:
+def changed(body: tuple[Statement, ...], change: Change) -> Iterator[Statement]:
     """Statements changed one by one, at every depth; None: it goes."""
     for item in body:
         if isinstance(item, Loop | Each):
-            yield replace(item, body=tuple(_changed(item.body, change)))
+            yield replace(item, body=tuple(changed(item.body, change)))
         elif (made := change(item)) is not None:
             yield made

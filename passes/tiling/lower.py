@@ -21,12 +21,14 @@ condition. Fusion and tiling proper are other passes; this one is their fallback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
-from tensorc.ir.dtypes import DType, settled
-from tensorc.ir.functions import FUNCTIONS, PROD, SUM, accumulator
-from tensorc.ir.node import Node, fact, postorder, rebuild
+from tensorc.ir.dtypes import BOOL, DType, settled
+from tensorc.ir.functions import ANY, FUNCTIONS, PROD, SUM, accumulator
+from tensorc.ir.node import Node, fact, postorder, rebuild, replaced
+from tensorc.ir.polynomial import known_extents
 from tensorc.ir.tensor import (
     Apply,
     Cast,
@@ -58,10 +60,20 @@ from tensorc.ir.tile import (
 from tensorc.machine.instruction import Machine
 from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, variants
-from tensorc.passes.tiling.contiguity import Units, lanes_of, reduction_lanes, rows_of, turned
+from tensorc.passes.tiling.contiguity import (
+    Units,
+    lanes_of,
+    reads_in,
+    reduction_lanes,
+    rows_of,
+    turned,
+)
 from tensorc.passes.tiling.early_reads import conjunction, entered, may_leave, optional
+from tensorc.passes.tiling.long_reductions import split_long
+from tensorc.passes.tiling.name_shared import shared_parts
 from tensorc.passes.tiling.neutral import COMBINE, identity
 from tensorc.passes.tiling.panels import panels, product_of
+from tensorc.passes.tiling.thread_lanes import MOST, known, lanes_of_thread
 from tensorc.passes.tiling.tile_scopes import COSTLY
 from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
@@ -91,6 +103,8 @@ def lower(
     `ordered`: float sums and products run in ascending order, the last index fastest."""
     if MACHINES[machine].plain != "simt":
         program = turn_operands(program, units, static)
+    elif not ordered:
+        program = split_long(program, units, static, widths.lanes)
     outputs = {item.tensor.name for item in program.outputs}
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
@@ -126,13 +140,15 @@ class _Lowering:
         self, program: Program, widths: Widths, units: Units, changed: dict[Read, set[Read]],
         static: Mapping[str, int], machine: Machine, ordered: bool,
     ) -> None:  # fmt: skip
-        self.changed, self.widths, self.static = changed, widths, static
+        self.changed, self.widths = changed, widths
+        self.static = known_extents(program.extents, static)
         self.ordered = ordered
         self.row: str | None = None  # the index whose blocks are rows that share what they read
         self.plain, self.threads = Use(machine.plain), machine.plain == "simt"
         self.lanes, self.units, self.extents = widths.lanes, units, program.extent_of
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
         self.taken = set(self.extents) | {item.tensor.name for item in named}
+        self.each: dict[str, int] = {}  # lanes of a thread, where it has several
         self.scopes = [_Scope(None, 1)]
 
     def kernel(self, equation: Equation) -> Kernel:
@@ -148,6 +164,9 @@ class _Lowering:
         lane = lanes_of(equation.indices, inner, body, element, self.units)
         rows = rows_of(equation.indices, lane, body) if self.widths.rows > 1 else None
         rows = None if rows is not None and self.static.get(rows) == 1 else rows
+        if lane is not None and self.threads:
+            others = known((i for i in equation.indices if i != lane), self.static)
+            self.thread(lane, [*reads_in(body), element], others)
         blocks = self.blocks(lane, rows, body)
         self.row = rows if rows in blocks else None
         square = None if self.threads else turned(equation.indices, body, element, self.units)
@@ -156,12 +175,12 @@ class _Lowering:
         order = [index for index in equation.indices if index not in blocks] + list(blocks)
 
         def store() -> None:
-            value = self.flat(body, ())
+            value = self.named(self.flat(body, ()))
             item = Store(equation.tensor, subscripts, value, None, (), self.plain, ())
             self.scopes[-1].statements.append(item)
 
         self.nest([(index, blocks.get(index, 1)) for index in order], store)
-        most = self.lanes if self.threads else SQUARE if square is not None else 1
+        most = MOST * self.lanes if self.threads else SQUARE if square is not None else 1
         grid, statements = peel(tuple(self.scopes[0].statements), most)
         return Kernel(
             equation.tensor.name, _tensors_read(body), (equation.tensor,), grid, statements
@@ -176,6 +195,14 @@ class _Lowering:
         if rows is not None:
             found[rows] = self.widths.rows
         return found
+
+    def thread(
+        self, index: str, accesses: Sequence[Read], others: Sequence[int | None]
+    ) -> None:  # fmt: skip
+        """Choose the lanes that a thread of a GPU has along an index."""
+        self.each[index] = lanes_of_thread(
+            index, accesses, self.units, self.lanes, self.static.get(index), others
+        )
 
     def wide(self, lane: str | None, rows: str | None, body: Expr) -> int:
         """Vectors side by side: several where rows share what they read; where sums run across
@@ -200,8 +227,10 @@ class _Lowering:
         return next(n for n in counts if work[n] <= SPARE * min(work.values()))
 
     def fitting(self, index: str, lanes: int) -> int:
-        """The block, or on a CPU the least power of two that covers a small static extent."""
+        """The block, of a GPU's threads with so many lanes each, or on a CPU the least power of two
+        that covers a small static extent."""
         size = self.static.get(index, lanes)
+        lanes *= self.each.get(index, 1)
         return lanes if self.threads or size >= lanes else max(2, 1 << (size - 1).bit_length())
 
     def nest(self, loops: list[tuple[str, int]], innermost: Callable[[], None]) -> None:
@@ -282,6 +311,8 @@ class _Lowering:
         rows = [s.index for s in outer if s.index and s.index == self.row]
         along = [s.index for s in outer if s.index and s.index != self.row]
         lane = None if along or self.in_order(item) else reduction_lanes(item, self.units)
+        if lane is not None and self.threads:
+            self.thread(lane, reads_in(item), [None])
         order = [i for i in item.indices if i != lane] + ([lane] if lane else [])
         axes = (*rows, *along, *optional(lane))
         dtype = accumulator(item.reducer, value_type(item.body), item.dtype)
@@ -347,7 +378,7 @@ class _Lowering:
         body: Expr = item.body if item.dtype is None else Cast(item.dtype, item.body)
         neutral = identity(item.reducer, dtype)
         chosen = body if where is None else Select(where, body, neutral)
-        flat = self.flat(chosen, ())
+        flat = self.named(self.flat(chosen, ()))
         if lane is None:
             return flat
         inside = call("lt", Position(lane), Extent(lane))
@@ -357,6 +388,21 @@ class _Lowering:
         tile = self.tile("x", axes, settled(value_type(guarded)))
         self.emit(Let(tile, None, (), guarded, None, None, self.plain, (lane,)))
         return _value(tile)
+
+    def named(self, expr: Expr) -> Expr:
+        """The expression with names for what a long text would repeat."""
+        known: dict[Node, Node] = {}
+        for item in shared_parts(expr, self.extents) if self.threads else ():
+            dtype = settled(value_type(item.part))
+            guard, body = conjunction(item.guards), item.part
+            if guard is not None:
+                body = Select(guard, body, identity(ANY if dtype is BOOL else SUM, dtype))
+            free = free_indices(body)
+            axes = [s.index for s in self.scopes if s.index in free and s.lanes > 1]
+            tile = self.tile("x", tuple(filter(None, axes)), dtype)
+            self.map(tile, cast(Expr, replaced(body, known.get)))
+            known[item.part] = _value(tile)
+        return cast(Expr, replaced(expr, known.get))
 
     def inner_lanes(self, index: str | None) -> int:
         """The block of a reduction's own lanes: several vectors, so that sums need not wait for

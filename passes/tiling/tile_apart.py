@@ -9,7 +9,7 @@ value of it element by element.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from tensorc.ir.needed import needed
@@ -50,21 +50,44 @@ def tile_apart(program: Program, wanted: Wanted) -> Tiled:
     extents = dict(item for plan in plans for item in plan.extents)
     checks = tuple(dict.fromkeys(check for plan in plans for check in plan.checks))
     whole = replace(program, equations=equations, extents=tuple(extents.items()), checks=checks)
-    plain = lower(whole, wanted.widths, wanted.units, wanted.machine, wanted.static)
-    by_name = {kernel.name: kernel for kernel in plain.kernels}
-    kernels: list[Kernel] = []
+    by_name: dict[str, list[Kernel]] = {}
     reasons: dict[str, str] = {}
-    taken = wanted.names.union(by_name)
+    taken = wanted.names | {item.tensor.name for item in equations}
     for plan in plans:
         scene = replace(wanted, names=taken).scene(program, plan)
         for item in plan.kernels:
+            names = [output.tensor.name for output in item.outputs]
             try:
-                kernels.append(chosen(item, scene, wanted).kernel)
+                by_name[names[0]] = [chosen(item, scene, wanted).kernel]
             except Unfused as why:
-                for output in item.outputs:
-                    kernels.append(by_name[output.tensor.name])
-                    reasons[output.tensor.name] = str(why)
-    return Tiled(replace(plain, kernels=tuple(kernels)), reasons)
+                reasons.update(dict.fromkeys(names, str(why)))
+    plain = plain_kernels(whole, reasons, wanted)
+    by_name |= _with_parts(plain, set(reasons))
+    kernels = tuple(k for i in equations for k in by_name.get(i.tensor.name, ()))
+    written = {tensor.name for kernel in kernels for tensor in kernel.writes}
+    spaces = tuple(item for item in plain.workspaces if item.name in written)
+    return Tiled(replace(plain, workspaces=spaces, kernels=kernels), reasons)
+
+
+def plain_kernels(program: Program, names: Container[str], wanted: Wanted) -> TileProgram:
+    """Plain kernels for some equations of a program, with room for the results of all."""
+    own = tuple(item for item in program.equations if item.tensor.name in names)
+    part = replace(program, equations=own)
+    made = lower(part, wanted.widths, wanted.units, wanted.machine, wanted.static)
+    outputs = {item.tensor.name for item in program.outputs}
+    stored = [i.tensor for i in program.equations if i.tensor.name not in outputs]
+    return replace(made, workspaces=tuple(dict.fromkeys((*stored, *made.workspaces))))
+
+
+def _with_parts(plain: TileProgram, names: set[str]) -> dict[str, list[Kernel]]:
+    """The kernels of each equation: its own, the last, and those of the parts before it."""
+    found: dict[str, list[Kernel]] = {}
+    waiting: list[Kernel] = []
+    for kernel in plain.kernels:
+        waiting.append(kernel)
+        if kernel.name in names:
+            found[kernel.name], waiting = waiting, []
+    return found
 
 
 def _plans(program: Program, wanted: Wanted) -> Iterator[Plan]:

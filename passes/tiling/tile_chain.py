@@ -25,10 +25,11 @@ from tensorc.passes.tiling.fold_scale import fold_scale
 from tensorc.passes.tiling.frames import Frames
 from tensorc.passes.tiling.match import Groups, product, unify
 from tensorc.passes.tiling.operands import Names
+from tensorc.passes.tiling.remember import remember
 from tensorc.passes.tiling.reuse import reuse
 from tensorc.passes.tiling.shapes import LEAST, SUMS, Shape, power, shared_out
 from tensorc.passes.tiling.tile_pass import Walks
-from tensorc.passes.tiling.tile_product import Scene, Tiling
+from tensorc.passes.tiling.tile_product import Scene, Tiler, Tiling
 from tensorc.passes.tiling.tile_scopes import Ground, Scopes
 
 WHOLE = 256  # lanes of a sum's index that lies whole in a tile, at most
@@ -38,19 +39,24 @@ class NoProduct(Unfused):
     """A kernel without any product of matrices."""
 
 
-def tile_chain(item: PlannedKernel, scene: Scene, shape: Shape) -> Tiling:
-    """Level 2 of a planned kernel. `shape`: lanes of rows, columns and sums in a tile.
+def tile_chain(item: PlannedKernel, scene: Scene) -> Tiler:
+    """Level 2 of a planned kernel, for any shape: lanes of rows, columns and sums in a tile.
 
-    Raises Unfused, saying why, where it holds no product or products with different rows; making
-    the kernel does where one of them has no instruction.
+    Raises Unfused, saying why, where it holds no product or products with different rows; a shape
+    does where other products would be computed again, and making a kernel where a product has no
+    instruction.
     """
     item = without_searches(item, scene.extents)
     found = _products(item, scene)
     if not found:
         raise NoProduct("it has no product of matrices")
     rows = _rows(found, item)
-    lanes, whole = _lanes(item, scene, shape, rows, found)
-    return Tiling(lanes, lambda: _Chain(item, scene, rows, lanes, whole).kernel())
+
+    def tiling(shape: Shape) -> Tiling:
+        lanes, whole = _lanes(item, scene, shape, rows, found)
+        return Tiling(lanes, lambda: _Chain(item, scene, rows, lanes, whole).kernel())
+
+    return tiling
 
 
 def _products(item: PlannedKernel, scene: Scene) -> list[Groups]:
@@ -180,7 +186,7 @@ class _Chain:
         reads = {node.tensor: None for node in postorder(roots) if isinstance(node, Read)}
         writes = tuple(output.tensor for output in self.item.outputs)
         made = Kernel(writes[0].name, tuple(reads), writes, self.grid, self.scopes.statements)
-        made = fold_scale(made, self.scene.static)
+        made = remember(fold_scale(made, self.scene.static), self.scene.static)
         return _parted(reuse(made), self.rows, self.lanes, _atom(self.scene, "m"))
 
     def _output(self, output: Equation) -> None:

@@ -9,9 +9,11 @@ estimate of all its kernels is taken, if that is less than the estimate of the w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tensorc.ir.plan import Plan
+from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import Program
 from tensorc.ir.tile import Kernel, TileProgram
 from tensorc.machine.machines import MACHINES
@@ -21,7 +23,7 @@ from tensorc.passes.fusion.split import split
 from tensorc.passes.tiling.choose_tile import Wanted, chosen, evaluated
 from tensorc.passes.tiling.estimate import Estimate, estimate
 from tensorc.passes.tiling.exists import without_searches
-from tensorc.passes.tiling.lower import lower
+from tensorc.passes.tiling.tile_apart import plain_kernels
 
 PARTS = (2, 4, 8, 16)  # chunks of a pass that may run side by side
 GAIN = 0.9  # of the time as a whole: what is saved must be more than estimates are wrong
@@ -59,14 +61,14 @@ def _parts(
         return None
     equations = tuple(output for kernel in again.kernels for output in kernel.outputs)
     lowered = replace(made, equations=equations, extents=again.extents, checks=again.checks)
-    plain = lower(lowered, wanted.widths, wanted.units, wanted.machine, wanted.static)
     partial = {tensor.name for tensor in first.kernel.writes}
-    rest = [kernel for kernel in plain.kernels if kernel.writes[0].name not in partial]
-    seconds = first.estimate.seconds + sum(_seconds(k, again, wanted) for k in rest)
-    return seconds, replace(plain, kernels=(first.kernel, *rest))
+    rest = {item.tensor.name for item in equations} - partial
+    plain = plain_kernels(lowered, rest, wanted)
+    extents = plain.extent_of
+    seconds = first.estimate.seconds + sum(_seconds(k, extents, wanted) for k in plain.kernels)
+    return seconds, replace(plain, kernels=(first.kernel, *plain.kernels))
 
 
-def _seconds(kernel: Kernel, plan: Plan, wanted: Wanted) -> float:
-    extents = dict(plan.extents)
+def _seconds(kernel: Kernel, extents: Mapping[str, Polynomial], wanted: Wanted) -> float:
     sizes = evaluated(extents, wanted.guided)
     return estimate(kernel, MACHINES[wanted.machine], wanted.product, extents, sizes).seconds

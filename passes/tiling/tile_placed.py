@@ -50,7 +50,7 @@ def tile_placed(
     then plain kernels; `solve`: see `placed`. A solver that is Unavailable makes kernels plain,
     too."""
     reason = ""
-    for sums in (SUMS, SUMS // 2):
+    for sums in (SUMS, SUMS // 2, SUMS // 4):
         made = tile_for(program, Wanted(machine, widths, units, static, hints or {}, sums=sums))
         try:
             for kernel in made.program.kernels:

@@ -75,21 +75,35 @@ class Tiling:
     kernel: Callable[[], Kernel]
 
 
-def tile_product(item: PlannedKernel, scene: Scene, shape: Shape) -> Tiling:
-    """Level 2 of a kernel whose reductions are the products of one pass.
+Tiler = Callable[[Shape], Tiling]  # of one kernel
 
-    `shape`: lanes along the roles of the product. Raises Unfused, saying why, where it is not such
-    a kernel; making the kernel does where the machine has no instruction for it.
+
+def tile_product(item: PlannedKernel, scene: Scene) -> Tiler:
+    """Level 2 of a kernel whose reductions are the products of one pass, for any shape: lanes along
+    the roles of the product.
+
+    Raises Unfused, saying why, where it is not such a kernel; making a kernel does where the
+    machine has no instruction for it.
     """
-    walk, matches, groups, lanes = _arranged(item, scene, shape)
+    walk = _only(item)
+    first = scene.machine.instructions[scene.machine.products[0]]
+    matches = _matches(item, walk, first)
+    rows = _rows(matches[0], item, scene)
+    groups = _ordered(matches[0].groups, rows)
 
-    def kernel() -> Kernel:
-        found = instruction(scene.machine, groups, lanes)
-        if found is None:
-            raise Unfused("no instruction for products has atoms that cover the tile")
-        return _Emission(item, walk, scene, groups, lanes, found).kernel(matches)
+    def tiling(shape: Shape) -> Tiling:
+        lanes = dict.fromkeys((*item.grid, *walk.indices), 1)
+        lanes.update(spread(groups, rows, shape, scene.machine, scene.hints))
 
-    return Tiling(lanes, kernel)
+        def kernel() -> Kernel:
+            found = instruction(scene.machine, groups, lanes)
+            if found is None:
+                raise Unfused("no instruction for products has atoms that cover the tile")
+            return _Emission(item, walk, scene, groups, lanes, found).kernel(matches)
+
+        return Tiling(lanes, kernel)
+
+    return tiling
 
 
 def one_product(item: PlannedKernel) -> bool:
@@ -98,20 +112,6 @@ def one_product(item: PlannedKernel) -> bool:
         return len(_only(item).states) == 1
     except Unfused:
         return False
-
-
-def _arranged(
-    item: PlannedKernel, scene: Scene, shape: Shape
-) -> tuple[Pass, list[Match], Groups, dict[str, int]]:
-    """The pass, its products, the roles in them, and the lanes of every index."""
-    walk = _only(item)
-    first = scene.machine.instructions[scene.machine.products[0]]
-    matches = _matches(item, walk, first)
-    rows = _rows(matches[0], item, scene)
-    groups = _ordered(matches[0].groups, rows)
-    lanes = dict.fromkeys((*item.grid, *walk.indices), 1)
-    lanes.update(spread(groups, rows, shape, scene.machine, scene.hints))
-    return walk, matches, groups, lanes
 
 
 def _only(item: PlannedKernel) -> Pass:

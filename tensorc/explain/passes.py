@@ -21,6 +21,8 @@ def passes(subject: Subject) -> Section:
     for step in subject.steps:
         changed = changes(step)
         lines.append(f"{step.name}: {_summary(step)}")
+        if step.stopped:
+            lines.append(f"  TC-N401 {step.stopped}")
         if step.undecided:
             lines.append(f"  not verified: {step.undecided}")
         shown = changed[:MOST_LINES]

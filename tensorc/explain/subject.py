@@ -16,7 +16,7 @@ from tensorc.observe import State
 class Step:
     """One pass of the pipeline: the IR before it and after it, the same object if it had nothing
     to do. `killed`: why its solver was stopped; `undecided`: why what it made could not be compared
-    with the program before; or "".
+    with the program before; `stopped`: which limits ended its search; or "".
     """
 
     name: str
@@ -25,6 +25,7 @@ class Step:
     after: State
     killed: str = ""
     undecided: str = ""
+    stopped: str = ""
 
 
 @dataclass(frozen=True)

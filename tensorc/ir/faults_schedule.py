@@ -1,10 +1,18 @@
-"""Faults E403 to E407 and N402: schedules of loops, and machine files."""
+"""Faults E403 to E407, N401 and N402: solvers that stop early, schedules, and machine files."""
 
 from __future__ import annotations
 
 from tensorc.ir.entry import Entry, Message
 
 SCHEDULE_FAULTS: dict[str, Entry] = {
+    "N401": Entry(
+        "rewriting stopped early",
+        "Rewriting works by counts: rows of the e-graph, matches in a step, steps. At a limit the "
+        "cheapest form found until then is used; where the process of the solver crashed, ran out "
+        "of memory or was killed after its time, the program as it stands. Either is checked like "
+        "any other result.",
+        Message("{pass}: {limit}"),
+    ),
     "N402": Entry(
         "schedule without the solver",
         "The solver found nothing within the work that it may do, so the loop has a list schedule: "

@@ -8,14 +8,16 @@ from tensorc.ir.polynomial import Polynomial
 from tensorc.ir.tensor import Tensor
 
 Strides = tuple[int | None, ...]  # per dimension, in elements; None: known only at the call
+LARGEST_GRID = 2**31 - 1  # blocks of one launch of a GPU
 NO_MEMORY = -1  # in the error word: a kernel had no memory for its tiles
 
 
 @dataclass(frozen=True)
 class Slot:
     """One 64-bit argument: "pointer" of `name`, "extent" of index `name`, "size" or "stride" of
-    tensor `name` along `axis`, "begin" or "end" of the blocks of loop `name` that are run, or
-    "error" (the word that failed checks write)."""
+    tensor `name` along `axis`, "begin" or "end" of the blocks of loop `name` that are run ("begin"
+    of no name: the first block of a launch of a part of a GPU's grid), or "error" (the word that
+    failed checks write)."""
 
     kind: str
     name: str

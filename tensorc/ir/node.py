@@ -16,6 +16,8 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar, cast, dataclass_transform
 
 T = TypeVar("T")
@@ -83,7 +85,16 @@ def node(cls: type[T]) -> type[T]:
 
 def fields_of(item: Node) -> tuple[object, ...]:
     """The node's fields in declaration order."""
-    return tuple(getattr(item, name) for name in _names(type(item)))
+    return _getter(type(item))(item)
+
+
+@cache
+def _getter(cls: type[Node]) -> Callable[[Node], tuple[object, ...]]:
+    """What takes the fields of a class's nodes, in one step for most."""
+    names = _names(cls)
+    if len(names) > 1:
+        return cast("Callable[[Node], tuple[object, ...]]", attrgetter(*names))
+    return lambda item: tuple(getattr(item, name) for name in names)
 
 
 def _names(cls: Any) -> tuple[str, ...]:
@@ -111,7 +122,9 @@ def fact(function: Callable[[N], T]) -> Callable[[N], T]:
 
 def children(item: Node) -> tuple[Node, ...]:
     """The nodes directly below `item`, in field order; tuples of nodes are flattened."""
-    return tuple(_nodes_in(fields_of(item)))
+    found: list[Node] = []
+    _collect(fields_of(item), found)
+    return tuple(found)
 
 
 @fact
@@ -121,12 +134,12 @@ def written_out(item: Node) -> int:
     return 1 + sum(written_out(child) for child in children(item))
 
 
-def _nodes_in(values: Iterable[object]) -> Iterator[Node]:
+def _collect(values: tuple[object, ...], found: list[Node]) -> None:
     for value in values:
         if isinstance(value, Node):
-            yield value
-        elif isinstance(value, tuple):
-            yield from _nodes_in(cast("tuple[object, ...]", value))
+            found.append(value)
+        elif isinstance(value, tuple) and value:
+            _collect(cast("tuple[object, ...]", value), found)
 
 
 def postorder(roots: Iterable[Node]) -> Iterator[Node]:

@@ -309,6 +309,17 @@ def evaluate(item: Polynomial, values: Mapping[Symbol, int]) -> int:
     return number
 
 
+def known_extents(
+    extents: Iterable[tuple[str, Polynomial]], static: Mapping[str, int]
+) -> dict[str, int]:
+    """The extents in `static`, and all that follow from them."""
+    found, values = dict(static), {Symbol(name, "extent"): n for name, n in static.items()}
+    for name, size in extents:
+        if name not in found and symbols(size) <= values.keys():
+            found[name] = evaluate(size, values)
+    return found
+
+
 def collect(terms: Iterable[tuple[Monomial, int]]) -> Polynomial:
     """The canonical polynomial of a sum of terms in any order."""
     total: dict[Monomial, int] = {}

@@ -224,7 +224,9 @@ def _carried(name: str, args: Sequence[Bounded], result: Array) -> Array:
         case "min" | "max":
             return np.max(np.broadcast_arrays(*(arg.error for arg in args)), axis=0)
         case "sin" | "cos":
-            return np.minimum(first.error, 2.0) if first.value.dtype.kind == "f" else first.error
+            if first.value.dtype.kind == "c":
+                return first.error
+            return np.where(np.isinf(first.error), np.inf, np.minimum(first.error, 2.0))
         case "pow":
             return _power(first, args[1], result)
         case "floordiv":
@@ -245,7 +247,8 @@ def _monotone(name: str, arg: Bounded, result: Array) -> Array:
     if arg.value.dtype.kind == "c":
         return _open([arg])
     ends = [number(elementwise.apply(name, [end])) for end in _ends(arg)]
-    return np.where(arg.error > 0, farthest(number(result), ends), 0.0)
+    error = np.where(arg.error > 0, farthest(number(result), ends), 0.0)
+    return np.where(np.isinf(arg.error), np.inf, error)  # what overflowed may be NaN: f8e4m3
 
 
 def _ends(arg: Bounded) -> tuple[Array, Array]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import cast, get_args
@@ -119,8 +120,7 @@ def load_product(machine: str | Path) -> Product:
     is missing, negative, unknown or without a source; every fault of the file is listed.
     """
     if isinstance(machine, str) and machine in PRODUCTS:
-        file = resources.files("tensorc.machine").joinpath("products", f"{machine}.toml")
-        return read_product(file.read_text("utf-8"), f"{machine}.toml")
+        return _known(machine)
     if isinstance(machine, str) and not machine.endswith(".toml"):
         raise _refused(
             f"there is no machine {machine!r}", f"{', '.join(PRODUCTS)} or a path to a .toml file"
@@ -132,6 +132,13 @@ def load_product(machine: str | Path) -> Product:
             f"the machine file {machine} cannot be read: {fault}", "UTF-8 TOML"
         ) from None
     return read_product(text, str(machine))
+
+
+@cache
+def _known(machine: str) -> Product:
+    """A product of `PRODUCTS`, which is read once."""
+    file = resources.files("tensorc.machine").joinpath("products", f"{machine}.toml")
+    return read_product(file.read_text("utf-8"), f"{machine}.toml")
 
 
 def read_product(text: str, path: str) -> Product:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,10 @@ Reader = Callable[[Any], int]
 SCALARS = (bool, int, float, complex)
 
 
-@dataclass(frozen=True)
-class Form:
-    """Of one type of array: what tells its arrays apart, and the address of the first element.
-    Either may raise where an array is not to be had; such a call goes the long way."""
-
-    key: Callable[[Any], tuple[object, ...]]
-    address: Reader
-
-
-_FORMS: dict[type, Form] = {}
+# By type of array: what tells its arrays apart, and where the first element lies. The first may
+# raise where an array is not to be had; such a call goes the long way.
+_FORMS: dict[type, Callable[[Any], tuple[object, ...]]] = {}
+_READERS: dict[type, Reader] = {}
 addressof, buffer = ctypes.addressof, ctypes.c_char.from_buffer
 # A prototype of our own: those of `ctypes.pythonapi` are shared with everybody in the process.
 _content = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -45,9 +38,9 @@ def learn(value: object) -> None:
     plain: Any = kind
     match kind.__module__.partition(".")[0], kind.__name__:
         case "torch", "Tensor":
-            _FORMS[kind] = Form(_torch_key, plain.data_ptr)
+            _FORMS[kind], _READERS[kind] = _torch_key, plain.data_ptr
         case "jaxlib", "ArrayImpl":
-            _FORMS[kind] = Form(_jax_key, _jax_address)
+            _FORMS[kind], _READERS[kind] = _jax_key, _jax_address
         case _:
             pass
 
@@ -62,9 +55,9 @@ def key(operands: Sequence[Any]) -> tuple[object, ...] | None:
             if not array.flags.aligned:
                 return None
             parts += (array.shape, array.strides, array.dtype)
-        elif kind in _FORMS:
+        elif (form := _FORMS.get(kind)) is not None:  # pyright: ignore[reportUnknownArgumentType]
             try:
-                parts += _FORMS[kind].key(array)
+                parts += form(array)
             except (RuntimeError, ValueError, AttributeError):
                 return None
         elif kind in SCALARS or isinstance(array, np.generic):
@@ -77,9 +70,9 @@ def key(operands: Sequence[Any]) -> tuple[object, ...] | None:
 def reader(array: Any) -> Reader:
     """What tells where the elements of arrays like this one start: right for all of its type, and
     quickest for those that are dense and writable as this one is, or is not."""
-    form = _FORMS.get(type(array))  # pyright: ignore[reportUnknownArgumentType]
-    if form is not None:
-        return form.address
+    known = _READERS.get(type(array))  # pyright: ignore[reportUnknownArgumentType]
+    if known is not None:
+        return known
     return _by_interface if isinstance(array, np.ndarray) and not is_plain(array) else address
 
 

@@ -18,7 +18,8 @@ from tensorc.ir.strict_json import Json
 from tensorc.ir.tensor import Program
 
 SCHEMA = 1  # of keys and of what is stored under them
-_PARTS = ("ir", "machine", "runtime", "passes", "codegen")  # what turns a program into code
+# What turns a program into code: of the package itself, only the modules beside its folders.
+PARTS = ("", "ir", "machine", "runtime", "passes", "codegen")
 _SUFFIXES = (".py", ".toml", ".cuh", ".h", ".cpp")
 
 
@@ -45,17 +46,18 @@ def kernel_key(
 def sources() -> str:
     """A digest of our own sources: in a checkout the version alone does not tell them apart."""
     digest = hashlib.sha256()
-    for part in _PARTS:
-        for name, path in _files(f"tensorc.{part}"):
+    for part in PARTS:
+        for name, path in files(part):
             data = path.read_bytes()
             digest.update(f"{part}/{name} {len(data)}\n".encode() + data)
     return digest.hexdigest()
 
 
-def _files(package: str) -> Iterator[tuple[str, Path]]:
-    """The sources and machine tables of a package and their names, in one order everywhere."""
-    found = importlib.util.find_spec(package)
+def files(part: str) -> Iterator[tuple[str, Path]]:
+    """The sources and machine tables of one of PARTS and their names, in one order everywhere."""
+    found = importlib.util.find_spec(f"tensorc.{part}" if part else "tensorc")
     for folder in (found.submodule_search_locations or []) if found else []:
         root = Path(folder)
-        paths = (path for path in root.rglob("*") if path.suffix in _SUFFIXES)
+        every = root.rglob("*") if part else root.glob("*")
+        paths = (path for path in every if path.suffix in _SUFFIXES)
         yield from sorted((path.relative_to(root).as_posix(), path) for path in paths)

@@ -16,7 +16,7 @@ from tensorc.ir.rounding import numpy_dtype
 from tensorc.ir.tensor import Program
 from tensorc.runtime.arrays import scalar
 from tensorc.runtime.compiled import Call
-from tensorc.runtime.forms import SCALARS, key, reader, starting
+from tensorc.runtime.forms import SCALARS, Reader, key, reader, starting
 from tensorc.runtime.results import is_direct
 
 Array = npt.NDArray[Any]
@@ -49,7 +49,10 @@ class Warm:
         taken. With `checks` in the program they are written after all has gone well."""
         self.outputs, self.views = tuple(outputs), tuple(views)
         self.form, self.places = key(outputs), [view.ctypes.data for view in views]
-        self.targets = [reader(output) for output in outputs]
+        self.targets: list[tuple[Reader, int, Any]] = [
+            (reader(output), place, output if isinstance(output, np.ndarray) else None)
+            for output, place in zip(outputs, self.places, strict=True)
+        ]
         self.near = [
             (operand, place + low - end, place + high - first)
             for place, (low, high) in zip(self.places, map(_span, views), strict=True)
@@ -80,8 +83,8 @@ class Warm:
         outputs, views, places = self.outputs, self.views, self.places
         if key(outputs) != self.form:
             return None
-        for read, array, place, view in zip(self.targets, outputs, places, views, strict=True):
-            if read(array) != place or not view.flags.writeable:
+        for array, (read, place, own) in zip(outputs, self.targets, strict=True):
+            if read(array) != place or (own is not None and not own.flags.writeable):
                 return None
         for operand, low, high in self.near:
             if low < starts[operand] < high:  # they may share memory

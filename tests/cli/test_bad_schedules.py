@@ -117,7 +117,7 @@ def test_other_misuse(files: Path, capsys: Capture) -> None:
     assert "is one of a loop" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("code", ["N402", "E403", "E404", "E405", "E406", "E407"])
+@pytest.mark.parametrize("code", ["N401", "N402", "E403", "E404", "E405", "E406", "E407"])
 def test_every_code_is_explained(code: str, capsys: Capture) -> None:
     assert run("explain", f"TC-{code}") == 0
     assert capsys.readouterr().out.startswith(f"TC-{code}: ")

@@ -17,11 +17,13 @@ from tensorc.ahead import files
 from tensorc.cli import main
 from tensorc.codegen.emulator_build import find_compiler
 from tensorc.cuda_levels import levels, request
+from tensorc.cuda_ways import usable
 from tensorc.errors import Unavailable
 from tensorc.ir.interpret_tensor import interpret
 from tensorc.ir.tensor import Program
 from tensorc.lang import read
 from tests.requirements import need
+from tests.runtime.fake_cupy import FakeCuda
 
 Array = npt.NDArray[Any]
 OK, BAD_SIZE, NO_ARRAY, NO_MEMORY, OUT_OF_RANGE, UNSUPPORTED, DRIVER = range(7)
@@ -214,33 +216,59 @@ FAKE = Path(__file__).parent / "fake_cuda.c"
 class Device:
     """The CUDA driver's functions, as a library whose work the emulator does."""
 
-    def __init__(self, library: ctypes.CDLL, program: Program, arch: str) -> None:
+    def __init__(
+        self, library: ctypes.CDLL, program: Program, arch: str, static: Mapping[str, int]
+    ) -> None:  # fmt: skip
         from tensorc.codegen.emulator import Emulator
 
         self.emulator = Emulator(arch)
-        source = levels(program, request(arch, {}, {})).source
-        self.module = self.emulator.load(self.emulator.compile(source))
-        self.log: list[str] = []
+        made = [levels(program, way) for way in usable(program, request(arch, static, {}))]
+        self.modules = [self.emulator.load(self.emulator.compile(item.source)) for item in made]
+        self.maps = [
+            {kernel.entry.symbol: len(kernel.maps) for kernel in item.module.kernels}
+            for item in made
+        ]
+        self.log: list[tuple[int, str]] = []
+        self.cuda = FakeCuda(self.emulator)
         launch = ctypes.CFUNCTYPE(
-            ctypes.c_int, ctypes.c_char_p, *[ctypes.c_uint] * 3,
+            ctypes.c_int, ctypes.c_int, ctypes.c_char_p, *[ctypes.c_uint] * 3,
             ctypes.POINTER(ctypes.c_void_p), ctypes.c_int,
+        )  # fmt: skip
+        encode = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p,
+            *[ctypes.c_void_p] * 4, *[ctypes.c_int] * 4,
         )  # fmt: skip
         copy = ctypes.CFUNCTYPE(
             ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t
         )
-        self.kept = (launch(self.launch), copy(self.copy))
+        self.kept = (launch(self.launch), copy(self.copy), encode(self.encode))
         library.fake_driver(*self.kept)
 
     def launch(
-        self, name: bytes, blocks: int, threads: int, shared: int, parameters: Any, count: int
-    ) -> int:
+        self, module: int, name: bytes, blocks: int, threads: int, shared: int, parameters: Any,
+        count: int,
+    ) -> int:  # fmt: skip
+        maps = self.maps[module][name.decode()]
         values = [
-            np.uint64(ctypes.c_uint64.from_address(parameters[n]).value) for n in range(count)
-        ]
-        self.log.append(name.decode())
-        function = self.module.function(name.decode())
+            ctypes.string_at(parameters[n], 128) if n < maps
+            else np.uint64(ctypes.c_uint64.from_address(parameters[n]).value)
+            for n in range(count)
+        ]  # fmt: skip
+        self.log.append((module, name.decode()))
+        function = self.modules[module].function(name.decode())
         self.emulator.launch(function, (blocks, 1, 1), (threads, 1, 1), shared, values)
         return 0
+
+    def encode(
+        self, target: int, element: int, rank: int, address: int, *rest: int
+    ) -> int:  # fmt: skip
+        longs, words = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
+        shape, strides, box, steps, *modes = rest
+        return self.cuda.cuTensorMapEncodeTiled(
+            ctypes.c_void_p(target), element, rank, ctypes.c_void_p(address),
+            longs.from_address(shape), (ctypes.c_uint64 * (rank - 1)).from_address(strides),
+            words.from_address(box), words.from_address(steps), *modes,
+        )  # fmt: skip
 
     def copy(self, kind: int, device: int, host: int, count: int) -> int:
         if kind == 0:
@@ -258,17 +286,19 @@ class Device:
 
 
 @functools.cache
-def built(text: str, arch: str) -> Mapping[str, bytes]:
-    return files(program_of(text), request(arch, {}, {}), "op", arch)
+def built(text: str, arch: str, static: tuple[tuple[str, int], ...]) -> Mapping[str, bytes]:
+    return files(program_of(text), request(arch, dict(static), {}), "op", arch)
 
 
-def on_gpu(folder: Path, text: str, arch: str) -> tuple[Device, Any, Any, Any, ctypes.c_void_p]:
+def on_gpu(
+    folder: Path, text: str, arch: str, **static: int
+) -> tuple[Device, Any, Any, Any, ctypes.c_void_p]:
     """The device, the function, its check, its workspace's size, and the loaded module."""
     need("cxx")
     need("nvcc")
-    made = built(text, arch)
+    made = built(text, arch, tuple(static.items()))
     library = build(folder, made, str(FAKE))
-    device, symbol = Device(library, program_of(text), arch), symbol_in(made["op.h"])
+    device, symbol = Device(library, program_of(text), arch, static), symbol_in(made["op.h"])
     module = ctypes.c_void_p()
     assert getattr(library, f"{symbol}_load")(ctypes.byref(module)) == OK
     measure = getattr(library, f"{symbol}_workspace")
@@ -293,6 +323,50 @@ def test_the_launcher_of_a_cubin_through_the_emulator(tmp_path: Path, arch: str)
     )
     assert function(module, None, *addresses, *sizes(3, -1), ctypes.c_void_p(space)) == BAD_SIZE
     assert function(module, None, *addresses, *sizes(3, 21), None) == NO_ARRAY
+
+
+HALVES = """op halves(a: f16[m, k], b: f16[k, n]) -> o: f16[m, n]
+  o[m, n] = sum[k](a[m, k] * b[k, n])
+"""
+ATTEND = """op attend(q: f16[h, m, d], k: f16[h, n, d], v: f16[h, n, e]) -> o: f16[h, m, e]
+  s[h, m, n] = sum[d](q[h, m, d] * k[h, n, d]) / 8
+  p: f16[h, m, n] = softmax[n](s[h, m, n])
+  o[h, m, e] = sum[n](p[h, m, n] * v[h, n, e])
+"""
+
+
+def test_a_launcher_makes_tensor_maps_where_it_can(tmp_path: Path) -> None:
+    device, function, _, measure, module = on_gpu(tmp_path, HALVES, "sm_90a")
+    for m, n, k, way in ((130, 136, 72, 0), (128, 20, 64, 1), (5, 8, 0, 1), (130, 136, 72, 0)):
+        a, b = draw(m, k).astype(np.float16), draw(k, n).astype(np.float16)
+        o = device.put(np.zeros((m, n), np.float16))
+        addresses = [ctypes.c_void_p(x) for x in (device.put(a), device.put(b), o)]
+        space = ctypes.c_void_p(device.emulator.alloc(measure(*sizes(m, k, n))))
+        device.log.clear()
+        assert function(module, None, *addresses, *sizes(m, k, n), space) == OK
+        assert [item for item, _ in device.log] == [way]
+        got = np.frombuffer(device.emulator.read(o, 2 * m * n), np.float16).reshape(m, n)
+        want = a.astype(np.float32) @ b.astype(np.float32)
+        np.testing.assert_allclose(got, want, rtol=1e-2, atol=1e-2)
+    aligned = device.put(np.zeros((130, 73), np.float16))  # an address between 16 bytes
+    addresses[0] = ctypes.c_void_p(aligned + 2)
+    assert function(module, None, *addresses, *sizes(130, 72, 136), space) == OK
+    assert [item for item, _ in device.log] == [0, 1]
+
+
+def test_attention_called_from_c(tmp_path: Path) -> None:
+    device, function, _, measure, module = on_gpu(tmp_path, ATTEND, "sm_90a", d=64, e=64)
+    h, m, n = 2, 130, 200
+    q, k, v = (draw(h, rows, 64).astype(np.float16) for rows in (m, n, n))
+    o = device.put(np.zeros((h, m, 64), np.float16))
+    addresses = [ctypes.c_void_p(x) for x in (*map(device.put, (q, k, v)), o)]
+    space = ctypes.c_void_p(device.emulator.alloc(measure(*sizes(h, m, n))))
+    assert function(module, None, *addresses, *sizes(h, m, n), space) == OK
+    assert device.cuda.made == 4 and [item for item, _ in device.log] == [0]
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    p = np.exp(q @ k.swapaxes(1, 2) / 8)
+    got = np.frombuffer(device.emulator.read(o, 2 * h * m * 64), np.float16).reshape(h, m, 64)
+    np.testing.assert_allclose(got, p @ v / p.sum(2, keepdims=True), rtol=2e-2, atol=2e-2)
 
 
 def test_complex_numbers_are_pairs_on_a_gpu(tmp_path: Path) -> None:

@@ -154,6 +154,5 @@ def test_instructions_beside_a_product(tmp_path: Path) -> None:
     need("nvcc")
     need("cuobjdump")
     found = loops(compiled(module("staged").text, tmp_path, "sm_90a").cubin)
-    steady = sorted(found, key=lambda item: item.others)[:2]  # one for each consumer
-    assert [item.products for item in steady] == [4, 4]
-    assert max(item.others for item in steady) <= 19
+    assert {item.products for item in found} == {4}  # one loop for both consumers
+    assert max(item.others for item in found) <= 19

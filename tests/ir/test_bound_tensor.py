@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import tensorc as tc
 from tensorc.ir import dtypes as T
 from tensorc.ir import interpret_tensor, propagate, reductions
+from tensorc.ir.accept import Outcome
 from tensorc.ir.bound_tensor import bound_tensor
 from tensorc.ir.dtypes import DType
 from tensorc.ir.evaluate import Evaluator
@@ -23,6 +25,8 @@ from tensorc.ir.interpret_tensor import interpret
 from tensorc.ir.rounding import round_to
 from tensorc.ir.scopes import Found, Scope
 from tensorc.ir.tensor import Apply, Expr, Program, Reduce, Round
+from tensorc.prepare import prepare
+from tensorc.verify import judge
 from tests.ir.random_programs import SIZE, Generator
 
 Array = npt.NDArray[Any]
@@ -152,3 +156,20 @@ def _permuted(program: Program, arrays: dict[str, Array], seed: int, order: Arra
             made[part] = round_to(found.value, equation.tensor.dtype)
         machine.tensors[equation.tensor.name] = made
     return machine.tensors["y"].astype(float)
+
+
+@pytest.mark.parametrize("function", ["tanh", "sigmoid", "erf", "sin", "cos"])
+def test_a_bounded_function_of_what_may_be_nan_may_be_nan(function: str) -> None:
+    """f8e4m3 has no infinity: 3,000 is stored as NaN there, and is a number in the meaning."""
+    (op,) = tc.loads(
+        "op f(x: f32[i]) -> y: f8e4m3[i], z: f32[i]\n"
+        f"  y[i] = x[i] * 1000\n  z[i] = {function}(y[i])\n"
+    )
+    x = np.array([3, 0.25], np.float32)
+    found = op(x)[1]
+    call = prepare(op.program, {"x": x})
+    assert np.isnan(found[0]) and np.isfinite(found[1])
+    verdicts = judge(call, dict(zip("yz", op(x), strict=True)))
+    assert verdicts["z"].outcome is not Outcome.FAIL
+    error = bound_tensor(op.program, {"x": x}, {"i": 2})["z"].error
+    assert np.isinf(error).tolist() == [True, False]

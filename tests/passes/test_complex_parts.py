@@ -162,6 +162,7 @@ def test_logarithms_are_numpys(name: str, dtype: Any) -> None:
 POWERS = (
     "x[n] ** y[n]", "x[n] ** r[n]", "r[n] ** x[n]", "x[n] ** k[n]", "k[n] ** x[n]", "x[n] ** 0.5",
     "2 ** x[n]", "x[n] ** (-3)", "x[n] ** 1.5j", "x[n] ** 17", "x[n] ** -1", "(-2) ** x[n]",
+    "x[n] ** 0",
 )  # fmt: skip
 
 

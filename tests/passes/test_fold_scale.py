@@ -63,3 +63,12 @@ def test_an_exponential_of_exact_differences_stays() -> None:
     )
     made = text(source, {"e": 64})
     assert "exp2" not in made and "exp(" in made
+
+
+def test_a_shift_is_carried() -> None:
+    """What the next iteration would make of the maximum again."""
+    made = text(CHAINS["causal"], HEAD)
+    assert "carry x[m] = -0xffffffp104 " in made
+    assert "x'[m] = max(log2(exp(1)) / sqrt(|d|) * r1', -0xffffffp104)" in made
+    assert "exp2(x - x')" in made
+    assert made.count("max(log2(exp(1)) / sqrt(|d|) * r1") == 1

@@ -101,7 +101,8 @@ def test_what_was_stopped_leaves_the_program_and_is_not_kept(
             made = compile_cpu(program, request)
         assert "its solver was stopped" in str(made.report)
     assert [item.getMessage() for item in caplog.records][0] == (
-        f"saturate: the solver was stopped ({reason}: for a test); the program stays as it is"
+        f"TC-N401 saturate: the solver was stopped ({reason}: for a test); "
+        "the program stays as it is"
     )
     assert not list(tmp_path.glob("*.kernel"))
     plain = compile_cpu(program, replace(request, rewrite=False))

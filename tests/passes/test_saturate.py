@@ -21,7 +21,9 @@ from tensorc.ir.tensor import Program
 from tensorc.ir.verify_tensor import verify
 from tensorc.lang import read
 from tensorc.passes.algebra import engine
-from tensorc.passes.algebra.egraph import Limits
+from tensorc.passes.algebra.egraph import Graph, Limits, saturate
+from tensorc.passes.algebra.encode import encode
+from tensorc.passes.algebra.rule import text_of
 from tensorc.passes.algebra.rules import FAST, RULES
 from tensorc.passes.algebra.saturate import Rewritten, rewrite
 from tensorc.passes.algebra.validate import validate
@@ -181,6 +183,26 @@ def test_a_chain_of_thirty_is_ordered() -> None:
     assert made.extracted.cost < 29 * 64**2 * 2 + 30 * 64 * 4
 
 
+def test_what_ran_before_changes_nothing() -> None:
+    """An e-graph that follows a hundred others is what it was; see `engine.fresh`."""
+
+    def found(text: str, sizes: Mapping[str, int]) -> Graph:
+        encoded = encode(program_of(text), sizes)
+        roots = [term for _, term in encoded.roots]
+        return saturate(roots, encoded.facts(), text_of(FAST), Limits())
+
+    names = ", ".join(f"A{n}: f32[x{n}, x{n + 1}]" for n in range(30))
+    factors = " * ".join(f"A{n}[x{n}, x{n + 1}]" for n in range(30))
+    inner = ", ".join(f"x{n}" for n in range(1, 30))
+    text = f"op f({names}) -> y: f32[x0, x30]\n  y[x0, x30] = sum[{inner}]({factors})"
+    before = found(text, {})
+    first = DISCOVERIES[0]
+    for _ in range(25):
+        for other in (first.text, *first.variants, first.twin):
+            found(other, first.sizes)
+    assert found(text, {}) == before
+
+
 def test_the_validator_finds_a_wrong_result() -> None:
     text = "op f(a: f32[i], b: f32[i]) -> y: f32\n  y = sum[i](exp(a[i]) * {})"
     right, wrong = program_of(text.format("b[i]")), program_of(text.format("a[i]"))
@@ -245,3 +267,13 @@ def test_what_was_wrong_stays_right(name: str) -> None:
     assert not verify(made.program, accesses=False)
     assert validate(program, made.program, sizes).passed, show_program(made.program)
     assert_equal(program, made.program, sizes)
+
+
+@pytest.mark.parametrize("constant", ["0.0", "3.0", "0.1"])
+def test_a_named_constant_is_checked_as_the_number_it_is(constant: str) -> None:
+    """Written or cast to the type of the tensor: a read of either stands for the same number."""
+    text = "op f(x: f32[k]) -> y: f32[k]\n  t: f32[k] = {}\n  y[k] = x[k] * t[k] + t[k]\n"
+    (plain,), (cast,) = read(text.format(constant)), read(text.format(f"f32({constant})"))
+    assert validate(plain, cast, {"k": 3}).passed and validate(cast, plain, {"k": 3}).passed
+    (other,) = read(text.format("f32(7.5)"))
+    assert not validate(plain, other, {"k": 3}).passed

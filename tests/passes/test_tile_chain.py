@@ -100,10 +100,26 @@ CHAINS = {
         "  z: bf16[t, i] = x[t, i] * rsqrt(mean[i](x[t, i] ** 2) + 1e-6) * g[i]\n"
         "  y[t, o] = sum[i](z[t, i] * w[i, o])\n"
     ),
+    "layer norm and product": (
+        "op f(x: bf16[t, i], g: f32[i], b: f32[i], w: bf16[i, o]) -> y: bf16[t, o]\n"
+        "  c[t, i] = x[t, i] - mean[i](x[t, i])\n"
+        "  z: bf16[t, i] = c[t, i] * rsqrt(mean[i](c[t, i] ** 2) + 1e-5) * g[i] + b[i]\n"
+        "  y[t, o] = sum[i](z[t, i] * w[i, o])\n"
+    ),
+    "tensor product attention": (
+        "op f(qa: f16[m, x, h], qb: f16[m, x, d], ka: f16[n, y, h], kb: f16[n, y, d],\n"
+        "     va: f16[n, z, h], vb: f16[n, z, e]) -> o: f16[m, h, e]\n"
+        "  q[m, h, d] = sum[x](qa[m, x, h] * qb[m, x, d]) / |x|\n"
+        "  k[n, h, d] = sum[y](ka[n, y, h] * kb[n, y, d]) / |y|\n"
+        "  v[n, h, e] = sum[z](va[n, z, h] * vb[n, z, e]) / |z|\n"
+        "  s[m, h, n] = sum[d](q[m, h, d] * k[n, h, d]) / sqrt(|d|)\n"
+        "  p[m, h, n] = softmax[n](s[m, h, n] where n <= m)\n"
+        "  o[m, h, e] = sum[n](p[m, h, n] * v[n, h, e])\n"
+    ),
 }  # fmt: skip
 SIZES = {
     "b": 2, "h": 2, "g": 2, "m": 70, "n": 131, "d": 40, "e": 24, "t": 77, "v": 150, "i": 37,
-    "o": 34, "q": 3, "j": 40, "k": 70, "r": 18, "f": 90,
+    "o": 34, "q": 3, "j": 40, "k": 70, "r": 18, "f": 90, "x": 6, "y": 5, "z": 7,
 }  # fmt: skip
 
 

@@ -104,5 +104,14 @@ def test_arrays_of_which_no_map_is_made(array: Placed, why: str) -> None:
     made: CudaModule = code_of(program(GEMM), wanted).module
     kernels = [replace(item, maps=item.maps[:1]) for item in made.kernels]
     assert [item.tensor for item in kernels[0].maps] == ["a"]
-    assert misfit(kernels, {"a": array, "w": row_major(0, (128, 256))}).startswith(why)
-    assert bool(misfit(kernels, {"a": array})) == bool(why)
+    found = misfit(kernels, {"a": array}, SIZES)
+    assert found.startswith(why) and bool(found) == bool(why)
+
+
+def test_a_grid_that_blocks_cannot_count_goes_another_way() -> None:
+    wanted = ways(request("sm_90a", {}, {}))[0].request
+    kernels = code_of(program(GEMM), wanted).module.kernels
+    arrays = {name: row_major(0, (128, 256)) for name in "awo"}
+    assert not misfit(kernels, arrays, SIZES)
+    huge = misfit(kernels, arrays, {"m": 1 << 40, "n": 256, "k": 128})
+    assert huge == "kernel_0 has 8589934592 blocks and counts to 2147483647"

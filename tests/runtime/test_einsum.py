@@ -98,8 +98,41 @@ def test_types_without_a_kernel_are_named() -> None:
         einsum("i->", np.ones(2), dtype=np.int32)
 
 
+def test_out_takes_part_in_the_type() -> None:
+    """As in NumPy: a sum of small integers into larger ones does not wrap, bools into integers are
+    counted; on the short way too."""
+    bytes_, flags = np.full(100, 100, np.int8), np.ones(7, bool)
+    for _ in range(3):
+        assert einsum("i->", bytes_) == 16
+        assert einsum("i->", bytes_, out=np.zeros((), np.int8)) == 16
+        assert einsum("i->", bytes_, out=np.zeros((), np.int64)) == 10_000
+        assert einsum("i->", bytes_, out=np.zeros((), np.float64)) == 10_000
+        assert einsum("i->", flags, out=np.zeros((), np.int32)) == 7
+    with pytest.raises(TypeError, match="cast"):
+        einsum("i->", np.ones(3), out=np.zeros((), np.float32))
+    into = np.zeros((), np.float32)
+    assert einsum("i->", np.ones(3), out=into, casting="same_kind") is into and into == 3
+    for wrong in ([0.0], 3, "x"):
+        with pytest.raises(TypeError, match="array"):
+            einsum("i->", np.ones(3), out=wrong)  # pyright: ignore[reportArgumentType]
+
+
+def test_orders_bytes_and_other_endians() -> None:
+    x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    theirs: Any = np.einsum
+    for order in "CFAK":
+        want = theirs("ij,jk->ik", x, x.T, order=order)
+        got = einsum("ij,jk->ik", x, x.T, order=order)
+        np.testing.assert_array_equal(got, want)
+        assert order not in "CF" or got.flags[f"{order}_CONTIGUOUS"]
+    assert einsum("ij->ij", np.asfortranarray(x), order="A").flags.f_contiguous
+    with pytest.raises(ValueError, match="order"):
+        einsum("ij->ij", x, order="X")
+    np.testing.assert_array_equal(einsum(b"ij->ji", x.astype(">f4")), x.T)
+
+
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-          "float16", "float32", "float64")  # fmt: skip
+          "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip
 
 
 def drawn(draw: random.Random) -> tuple[str, list[Array], dict[str, Any]]:
@@ -118,6 +151,10 @@ def drawn(draw: random.Random) -> tuple[str, list[Array], dict[str, Any]]:
     options: dict[str, Any] = {}
     if draw.random() < 0.2 and len(arrays) > 1:  # NumPy forgets dtype where it returns a view
         options["dtype"] = np.result_type(*arrays, np.float32)
+    if draw.random() < 0.2:
+        shape = [sizes[label] for label in kept] + [draw.randint(0, 1)] * (draw.random() < 0.1)
+        options["out"] = operand_of(draw, ([2] if dots else []) + shape)
+        options["casting"] = draw.choice(["safe", "same_kind", "unsafe"])
     return text, arrays, options
 
 
@@ -126,12 +163,18 @@ def operand(draw: random.Random, term: str, sizes: dict[str, int], dots: bool) -
     shape = [1 if draw.random() < 0.1 else sizes[label] for label in term]
     if len(set(term)) < len(term):
         shape = [sizes[label] for label in term]
-    shape = ([2] if dots else []) + shape
+    return operand_of(draw, ([2] if dots else []) + shape)
+
+
+def operand_of(draw: random.Random, shape: list[int]) -> Array:
+    """An array of this shape in a random type and layout."""
     dtype = np.dtype(draw.choice(DTYPES))
     generator = np.random.default_rng(draw.randint(0, 1 << 30))
     values = generator.integers(0, 2 if dtype.kind == "b" else 9, shape).astype(dtype)
-    if dtype.kind == "f":
+    if dtype.kind in "fc":
         values = (values + generator.standard_normal(shape)).astype(dtype)
+    if dtype.kind == "c":
+        values = (values + 1j * generator.standard_normal(shape)).astype(dtype)
     if values.ndim and draw.random() < 0.3:
         values = np.ascontiguousarray(values[..., ::-1])[..., ::-1]
     if values.ndim > 1 and draw.random() < 0.3:
@@ -143,31 +186,37 @@ def test_generated_calls() -> None:
     for seed in range(CALLS):
         draw = random.Random(seed)
         text, arrays, options = drawn(draw)
+        where = f"seed {seed}: {text} {[(a.dtype, a.shape) for a in arrays]} {options}"
+        theirs = {**options, "out": options["out"].copy("K")} if "out" in options else options
         try:
-            want = np.einsum(text, *arrays, **options)
+            want = np.einsum(text, *arrays, **theirs)
         except (ValueError, TypeError) as error:
             with pytest.raises(type(error)):
                 einsum(text, *arrays, **options)
+                pytest.fail(where)
             continue
         got = einsum(text, *arrays, **options)
-        where = f"seed {seed}: {text} {[(a.dtype, a.shape) for a in arrays]} {options}"
+        assert "out" not in options or got is options["out"], where
         assert np.shape(got) == np.shape(want), where
         assert np.asarray(got).dtype == np.asarray(want).dtype, where
         compare(got, want, text, arrays, where)
 
 
 def compare(got: Any, want: Any, text: str, arrays: list[Array], where: str) -> None:
-    """Integers and bools equal; floats within the bound of the float64 result."""
-    if np.asarray(want).dtype.kind != "f":
+    """Integers and bools equal; others within the bound of the result in the widest type."""
+    kind = np.asarray(want).dtype
+    if kind.kind not in "fc":
         np.testing.assert_array_equal(got, want, err_msg=where)
         return
-    wide = [array.astype(np.float64) for array in arrays]
-    exact = np.einsum(text, *wide)
+    wide = [array.astype(np.result_type(array, np.float64)) for array in arrays]
+    exact: Any = np.einsum(text, *wide)
+    exact = exact.real if kind.kind == "f" else exact  # into a real `out`, unsafely
     size = np.einsum(text, *[np.abs(array) for array in wide])
     terms = max(1, max((array.size for array in arrays), default=1)) * len(arrays)
-    kind = np.asarray(want).dtype
-    unit = np.finfo(np.float64 if kind == np.float64 else np.float32).eps
-    bound = terms * unit * size + np.finfo(kind).eps * np.abs(exact) + 1e-7 * (kind.itemsize == 2)
+    real = np.finfo(kind).dtype
+    unit = np.finfo(np.float64 if real == np.float64 else np.float32).eps
+    bound = 4 * terms * unit * size + np.finfo(kind).eps * np.abs(exact)
+    bound = bound + 1e-7 * (kind.itemsize == 2)
     with np.errstate(over="ignore"):
         top = np.abs(exact) > float(np.finfo(kind).max)
-    assert np.all((np.abs(np.asarray(got, np.float64) - exact) <= bound) | top), where
+    assert np.all((np.abs(np.asarray(got, exact.dtype) - exact) <= bound) | top), where

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import tensorc as tc
 from tensorc.cuda_levels import levels, request, with_roles
 from tensorc.explain.schedules import schedules
 from tensorc.ir.schedule import Sensitivity
 from tensorc.lang import read
+from tensorc.machine.product import load_product
 from tensorc.passes.pipelining.scheduled import Pipelined, of_problem
 from tensorc.passes.scheduling.schedule import JIT, schedule
+from tensorc.schedules import tiled
+from tensorc.solving import pipelines_of
 from tests.scheduling.texts import loop
 
 
@@ -61,3 +65,14 @@ def test_a_kernel_of_threads_alone_has_no_section_on_schedules() -> None:
     (item,) = read(COPY)
     made = levels(item, with_roles(request("sm_90a", {}, {})))
     assert "schedules" not in [section.title for section in made.report.sections]
+
+
+def test_what_is_explained_is_the_tile_that_fits() -> None:
+    """At these sizes the first choice, 64 by 256 scores, has no place in four warps."""
+    (op,) = tc.load("examples/attention.tc")
+    sizes = {"b": 1, "h": 1, "m": 130, "n": 200, "d": 64, "e": 64}
+    found = tiled(op.program, "sm_80", sizes)
+    (item,) = pipelines_of(found.program, load_product("a100"))
+    assert item.schedule is not None and item.channel is not None, item.reason
+    (made,) = levels(op.program, request("sm_80", sizes, {})).tiles.kernels
+    assert found.program.kernels == (made,)

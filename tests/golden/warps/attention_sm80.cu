@@ -5,7 +5,7 @@
 
 // attention; WIDE: 16 bytes are copied at once
 template <bool WIDE>
-TC_DEV void body_kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q, i64 extent_n, const u16* k, const u16* v_6, u16* o) {
+TC_DEV void body_kernel_0(i64 begin, i64 extent_m, i64 extent_h, i64 extent_b, const u16* q, i64 extent_n, const u16* k, const u16* v_6, u16* o) {
   TC_DYN_SMEM(smem);
   const u32 shared = tc_smem_u32(smem);
   const int lane = threadIdx.x % 32;
@@ -21,7 +21,7 @@ TC_DEV void body_kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q
   const u32 at_K = shared + tct_byte<32, 128>(8 * ((lane / 8) / 2) + (lane % 8), 16 * ((lane / 8) % 2));
   const u32 at_V = shared + 8192 + tct_byte<32, 128>(8 * ((lane / 8) % 2) + (lane % 8), 16 * ((lane / 8) / 2));
   // grid b, h, m by 128
-  i64 rest = blockIdx.x;
+  i64 rest = begin + blockIdx.x;
   const i64 m0 = rest % ((extent_m + 127) / 128) * 128;
   rest /= ((extent_m + 127) / 128);
   const i64 h = rest % extent_h;
@@ -209,11 +209,11 @@ TC_DEV void body_kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q
     }
   }
 }
-TC_KERNEL(128, 1) kernel_0(i64 extent_m, i64 extent_h, i64 extent_b, const u16* q, i64 extent_n, const u16* k, const u16* v_6, u16* o) {
+TC_KERNEL(128, 1) kernel_0(i64 begin, i64 extent_m, i64 extent_h, i64 extent_b, const u16* q, i64 extent_n, const u16* k, const u16* v_6, u16* o) {
   const bool wide = (((u64)q | 2 * (extent_h * extent_m * 128ll) | 2 * (extent_m * 128ll)) & 15) == 0
                     && (((u64)k | 2 * (extent_h * extent_n * 128ll) | 2 * (extent_n * 128ll)) & 15) == 0
                     && (((u64)v_6 | 2 * (extent_h * extent_n * 128ll) | 2 * (extent_n * 128ll)) & 15) == 0
                     && (((u64)o | 2 * (extent_h * extent_m * 128ll) | 2 * (extent_m * 128ll)) & 15) == 0;
-  if (wide) body_kernel_0<true>(extent_m, extent_h, extent_b, q, extent_n, k, v_6, o);
-  else body_kernel_0<false>(extent_m, extent_h, extent_b, q, extent_n, k, v_6, o);
+  if (wide) body_kernel_0<true>(begin, extent_m, extent_h, extent_b, q, extent_n, k, v_6, o);
+  else body_kernel_0<false>(begin, extent_m, extent_h, extent_b, q, extent_n, k, v_6, o);
 }

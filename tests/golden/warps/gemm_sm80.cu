@@ -5,7 +5,7 @@
 
 // gemm; WIDE: 16 bytes are copied at once
 template <bool WIDE>
-TC_DEV void body_kernel_0(i64 extent_n, i64 extent_m, i64 extent_k, const u16* a, const u16* w, const float* bias, u16* o) {
+TC_DEV void body_kernel_0(i64 begin, i64 extent_n, i64 extent_m, i64 extent_k, const u16* a, const u16* w, const float* bias, u16* o) {
   TC_DYN_SMEM(smem);
   const u32 shared = tc_smem_u32(smem);
   const int lane = threadIdx.x % 32;
@@ -22,7 +22,7 @@ TC_DEV void body_kernel_0(i64 extent_n, i64 extent_m, i64 extent_k, const u16* a
   const u32 at_A = shared + tct_byte<128, 64>(8 * ((lane / 8) % 2) + (lane % 8) + 64 * warp_m, 16 * ((2 * (lane / 8)) / 4));
   const u32 at_W = shared + 8192 + tct_byte<32, 128>(8 * ((lane / 8) % 2) + (lane % 8), 16 * ((lane / 8) / 2) + 128 * warp_n);
   // grid m by 128, n by 128
-  i64 rest = blockIdx.x;
+  i64 rest = begin + blockIdx.x;
   const i64 n0 = rest % ((extent_n + 127) / 128) * 128;
   rest /= ((extent_n + 127) / 128);
   const i64 m0 = rest * 128;
@@ -127,10 +127,10 @@ TC_DEV void body_kernel_0(i64 extent_n, i64 extent_m, i64 extent_k, const u16* a
     }
   }
 }
-TC_KERNEL(128, 1) kernel_0(i64 extent_n, i64 extent_m, i64 extent_k, const u16* a, const u16* w, const float* bias, u16* o) {
+TC_KERNEL(128, 1) kernel_0(i64 begin, i64 extent_n, i64 extent_m, i64 extent_k, const u16* a, const u16* w, const float* bias, u16* o) {
   const bool wide = (((u64)a | 2 * (extent_k)) & 15) == 0
                     && (((u64)w | 2 * (extent_n)) & 15) == 0
                     && (((u64)o | 2 * (extent_n)) & 15) == 0;
-  if (wide) body_kernel_0<true>(extent_n, extent_m, extent_k, a, w, bias, o);
-  else body_kernel_0<false>(extent_n, extent_m, extent_k, a, w, bias, o);
+  if (wide) body_kernel_0<true>(begin, extent_n, extent_m, extent_k, a, w, bias, o);
+  else body_kernel_0<false>(begin, extent_n, extent_m, extent_k, a, w, bias, o);
 }

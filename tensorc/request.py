@@ -73,6 +73,9 @@ class Request:
         return not self.deterministic
 
 
+NEON = Target("neon", 4, 4, 6)
+
+
 def cpu_target() -> Target:
     """This machine's vectors, from its CPU features."""
     from tensorc.libraries import llvm
@@ -82,6 +85,8 @@ def cpu_target() -> Target:
         return Target("avx512", 16, 4, 6)
     if features.get("avx2") and features.get("fma"):
         return Target("avx2", 8, 2, 6)
+    if features.get("neon"):
+        return NEON
     return Target("generic", 4, 2, 3)
 
 

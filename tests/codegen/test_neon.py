@@ -14,7 +14,7 @@ from tensorc.pipeline import run_passes
 from tensorc.request import NEON, Request
 
 AARCH64 = Cpu("aarch64-unknown-linux-gnu", "neoverse-n1", "")
-OPS = {
+OPS: dict[str, tuple[str, dict[str, int]]] = {
     "product": (
         "op f(a: f32[m, k], b: f32[k, n]) -> c: f32[m, n]\n  c[m, n] = sum[k](a[m, k] * b[k, n])\n",
         {"m": 48, "n": 64, "k": 32},

@@ -175,7 +175,7 @@ def problems() -> Iterator[LoopProblem]:
 # --- CUDA C++ -------------------------------------------------------------------------------------
 
 SYNCHRONISING = re.compile(
-    r"^\s*(if \(\w+ == 0\) )?tc_(mbar_wait|mbar_arrive|mbar_arrive_expect_tx|bar_sync|bar_arrive|"
+    r"^\s*(if \([^;{}]*?\) )?tc_(mbar_wait|mbar_arrive|mbar_arrive_expect_tx|bar_sync|bar_arrive|"
     r"wgmma_wait|wgmma_fence|wgmma_commit|fence_\w+|tma_store_commit|tma_store_wait\w*|"
     r"syncthreads)\b[^{}]*;(\s*//.*)?$"
 )
@@ -306,7 +306,8 @@ def _caught(run: Run, number: int, right: dict[str, bytes], runs: int) -> str:
 def _part(line: str) -> tuple[str, str]:
     """The function that a line calls, and the kind of statement that it is part of."""
     kind = line.split("// ")[-1].split()[0]
-    return re.sub(r"[(<].*", "", line), kind if kind in ("put", "store") else "do"
+    (call, *_) = re.findall(r"\btc_\w+", line)
+    return call, kind if kind in ("put", "store") else "do"
 
 
 def show(tally: Tally) -> None:

@@ -11,7 +11,7 @@ taking its own turns and passing those of the next.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tensorc.ir import channel
@@ -45,6 +45,24 @@ def plain(text: str, role: Role) -> str:
     """A statement without the number of the role's part."""
     part = part_of(role)
     return text if part is None else re.sub(rf"\.{part}(?=[\[(~, ]|$)", "", text)
+
+
+def each(texts: Sequence[str]) -> str:
+    """What a value is in each role of a team."""
+    made = texts[-1]
+    for place in reversed(range(len(texts) - 1)):
+        made = f"member == {place} ? {texts[place]} : {made}"
+    return made
+
+
+def barrier(verb: str, numbers: Sequence[int], threads: int) -> str:
+    """A named barrier, of which each role of a team has its own: numbers are immediates, or ptxas
+    would reserve all that there are."""
+    calls = [f"tc_bar_{verb}<{number}, {threads}>();" for number in numbers]
+    made = calls[-1]
+    for place in reversed(range(len(calls) - 1)):
+        made = f"if (member == {place}) {calls[place]} else {made}"
+    return made
 
 
 def part_of(role: Role) -> int | None:

@@ -104,10 +104,8 @@ def _lines(
         yield f"  const int {name} = tct_limit({total}{' - ' if first else ''}{first});"
         tests.append(f"{register} >= {name}" if upper else f"{register} < {name}")
     scope.leave()
-    yield f"  TCT_FOR(j, {blocks.columns}) TCT_FOR(side, 2) {{"
-    yield "    const int reg = 2 * half + side;"
-    yield f"    if ({' || '.join(tests)}) {text}"
-    yield "  }"
+    yield f"  TCT_FOR(j, {blocks.columns}) TCT_FOR(side, 2)"
+    yield f"    if ({' || '.join(tests)}) {text.replace('[reg]', '[2 * half + side]')}"
     yield "}"
 
 

@@ -51,11 +51,10 @@ class Names:
 
     def derived(self, head: str, name: str) -> str:
         """A new name `head_name`; no name of the user's starts with such a head."""
-        plain = re.sub(r"[^A-Za-z0-9]", "", name)
-        made = f"{head}_{plain}"
-        if not plain or made in self._used:
+        stem = made = f"{head}_{re.sub(r'[^A-Za-z0-9]', '', name)}"
+        while made in self._used or made == f"{head}_":
             self._count += 1
-            made = f"{head}_{plain}{self._count}"
+            made = f"{stem}{self._count}"
         self._used.add(made)
         return made
 

@@ -64,21 +64,14 @@ class Rings:
     def start(self) -> Iterator[str]:
         """The names of slots and barriers, and the barriers' counts of arrivals."""
         for ring in self.made.rings:
-            yield f"for (int n = 0; n < {ring.depth}; n++) {{"
-            label = f'"{ring.name}", n'
-            yield (
-                f"  tc_note_name(shared + {ring.offset} + n * {ring.bytes}, {ring.bytes}, {label});"
-            )
-            for which in ("full", "empty"):
-                at = f"shared + {self.barrier(ring.name, which)} + 8 * n"
-                yield f'  tc_note_name({at}, 8, "{which} {ring.name}", n);'
-            yield "}"
+            place = f"shared + {ring.offset}, {ring.bytes}, {ring.depth}"
+            full = self.barrier(ring.name, "full")
+            yield f'tct_name_ring({place}, shared + {full}, "{ring.name}");'
         yield "if (threadIdx.x == 0) {"
         for ring in self.made.rings:
-            counts = {"full": ring.full_arrivals, "empty": ring.empty_arrivals}
-            for which, count in counts.items():
-                at = f"shared + {self.barrier(ring.name, which)} + 8 * n"
-                yield f"  for (int n = 0; n < {ring.depth}; n++) tc_mbar_init({at}, {count});"
+            full = self.barrier(ring.name, "full")
+            counts = f"{ring.depth}, {ring.full_arrivals}, {ring.empty_arrivals}"
+            yield f"  tct_init_ring(shared + {full}, {counts});  // {ring.name}"
         yield "  tc_fence_mbar_init();"
         yield "}"
         yield "tc_syncthreads();"
@@ -124,7 +117,7 @@ class Rings:
         panel = min(sizes[order[-1]], (swizzle or SPAN) // bytes_)
         rows = math.prod(sizes[axis] for axis in order[:-1])
         map_ = self.map(let.body.tensor, let.body.subscripts, sizes, order, panel, swizzle)
-        base = self.base(at)
+        base = self.base(iteration(at))
         coordinates: list[str] = []
         for part in reversed(let.body.subscripts):
             if not isinstance(part, Position):
@@ -164,14 +157,13 @@ class Rings:
             self.maps[made] = self.scope.names.derived("map", tensor.name)
         return self.maps[made]
 
-    def number(self, at: At) -> str:
+    def number(self, iteration: str) -> str:
         """The number of the loop's block in an iteration, upwards."""
-        number = iteration(at)
-        return f"tiles - 1 - ({number})" if self.loop.down else number
+        return f"tiles - 1 - ({iteration})" if self.loop.down else iteration
 
-    def base(self, at: At) -> str:
+    def base(self, iteration: str) -> str:
         """The base of the loop's block in an iteration."""
-        number = self.number(at)
+        number = self.number(iteration)
         if self.loop.down:
             number = f"({number})"
         lower = self.scope.parameters.polynomial(self.loop.lower)

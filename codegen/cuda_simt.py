@@ -33,10 +33,11 @@ from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.codegen.cuda_shared import element as shared_element
 from tensorc.ir.dtypes import BF16, BOOL, F16, F32, DType, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
-from tensorc.ir.tensor import Expr, Select, free_indices
+from tensorc.ir.tensor import Expr, Select, Value, free_indices
 from tensorc.ir.tile import Frame, Let, Operand, Tile
 from tensorc.ir.walk_tile import constant as constant_everywhere
 from tensorc.ir.walk_tile import tensors_in, values_in
+from tensorc.machine.arrange import storage
 
 _COMBINED: dict[Reducer, str] = {
     SUM: "add", PROD: "mul", MAX: "max", MIN: "min", ANY: "or", ALL: "and",
@@ -98,6 +99,11 @@ class Frames:
         if self.rows:  # reg counts 0, 2
             return " ".join([*parts, "for (int reg = 0; reg < 4; reg += 2)"])
         return " ".join([*parts, "TCT_FOR(reg, 2)"]) if self.columns else ""
+
+    def pairs(self, axis: str) -> bool:
+        """Whether registers 2 n and 2 n + 1 are neighbours along an axis."""
+        both = bool(self.rows) and axis in self.columns
+        return both and ("(reg % 2)", 1) in self.lanes[axis].factors
 
     def bind(self, exprs: Sequence[Expr]) -> None:
         """The tiles that expressions read, at the registers of the loops around."""
@@ -211,6 +217,13 @@ def reduction(scope: Scope, item: Let, across: bool = True) -> Iterator[str]:
     for line in _parts(scope, item, frame, outer, neutral):
         yield "  " + line
     pairs = {"i": ("2 * side", "2 * side + 1"), "j": ("side", "side + 2")}
+    if outer and not across and item.onto is not None:
+        own = tuple(f"part[{n}]" for n in pairs[outer])
+        start = f"{scope.variables[item.onto.name]}[{outer}][side]"
+        total = _function(op, (start, f"({_function(op, own, kind)})"), kind)
+        yield f"  TCT_FOR(side, 2) {name}[{outer}][side] = {total};"
+        yield "}"
+        return
     if outer:
         yield "  TCT_FOR(side, 2) {"
         first, second = pairs[outer]
@@ -319,6 +332,14 @@ def operand(scope: Scope, item: Let) -> Iterator[str]:
     scope.leave()
     if new:
         yield f"u32 {name}[{steps}][{count}][4];"
+    if not lines and isinstance(item.body, Value):  # registers as they are
+        array = scope.variables[item.body.tile]
+        pair = ", ".join(
+            f"{array}[i][2 * s + word / 2][word % 2 * 2{more}]" for more in ("", " + 1")
+        )
+        made = f"{name}[s][i][word] = {PACKED[tile.dtype]}({pair});"
+        yield f"TCT_FOR(s, {steps}) TCT_FOR(i, {count}) TCT_FOR(word, 4) {made}"
+        return
     yield f"TCT_FOR(s, {steps}) TCT_FOR(i, {count}) TCT_FOR(word, 4) {{"
     yield "  const int j = 2 * s + word / 2;"
     yield "  float pair[2];"
@@ -333,15 +354,42 @@ def to_shared(scope: Scope, item: Let) -> Iterator[str]:
     """A shared tile made of fragments: each warp writes its own elements."""
     frame = frames(scope, (item.body,), ())
     frame.bind((item.body,))
-    lines = list(scope.place(frame.lanes, (item.body,), item.tile.axes))
-    kind = value_of(item.tile.dtype)
-    value = narrowed(scope.e.value(item.body, kind), kind, item.tile.dtype)
-    if tensors_in((item.body,)) and (tests := scope.inside(item.tile.axes)):
-        value = f"{' && '.join(tests)} ? {value} : 0"
+    reading = bool(tensors_in((item.body,)))
+    lines = list(scope.place(frame.lanes, (item.body,), item.tile.axes if reading else ()))
+    kind, dtype = value_of(item.tile.dtype), item.tile.dtype
+    value = scope.e.value(item.body, kind)
+    tests = " && ".join(scope.inside(item.tile.axes)) if reading else ""
     own = {axis: frame.lanes[axis] for axis in item.tile.axes}
-    target = shared_element(item.tile, scope.region(item.tile), own)
     scope.leave()
-    yield from block(frame.loops(), [*lines, f"{target} = {bare(value)};"])
+    if dtype in PACKED and frame.pairs(storage(item.tile)[0][-1]):
+        value = f"{tests} ? {value} : 0.0f" if tests else bare(value)
+        first = {axis: _first(lane) for axis, lane in own.items()}
+        target = shared_element(item.tile, scope.region(item.tile), first)
+        target, loops = target.replace("(u16*)", "(u32*)"), frame.loops()
+        loops = loops.replace("TCT_FOR(reg, 4)", "TCT_FOR(half, 2)")
+        if not lines and "reg" not in value.replace("[reg]", ""):
+            both = [value.replace("[reg]", f"[2 * half{more}]") for more in ("", " + 1")]
+            yield from (loops, f"  {target} = {PACKED[dtype]}({', '.join(both)});")
+            return
+        yield loops + " {"
+        yield "  float pair[2];"
+        inner = ["const int reg = 2 * half + side;", *lines, f"pair[side] = {value};"]
+        yield from ("  " + line for line in block("TCT_FOR(side, 2)", inner))
+        yield f"  {target} = {PACKED[dtype]}(pair[0], pair[1]);"
+        yield "}"
+        return
+    target = shared_element(item.tile, scope.region(item.tile), own)
+    value = narrowed(value, kind, dtype)
+    value = f"{tests} ? {value} : 0" if tests else bare(value)
+    yield from block(frame.loops(), [*lines, f"{target} = {value};"])
+
+
+def _first(lane: Index) -> Index:
+    """The lane of the first of two neighbours, where reg = 2 * half."""
+    pairs = zip(lane.factors, lane.most, strict=True)
+    kept = [(text, n, m) for (text, n), m in pairs if text != "(reg % 2)"]
+    factors = tuple(("half" if text == "(reg / 2)" else text, n) for text, n, _ in kept)
+    return Index(factors, tuple(most for _, _, most in kept), lane.constant)
 
 
 def scalar(scope: Scope, item: Let) -> Iterator[str]:

@@ -39,15 +39,16 @@ def product(
     left, right = tiles[first.tile], tiles[second.tile]
     yield "{"
     low, b, tb = operand(rings, right, roles["n"], roles["k"], given[second.tile])
-    yield f"  const u32 b = {low};"
+    names = f"b = {low}"
     if left.space == "register":
         a = f"{rings.scope.variables[first.tile]}[s][0]"
         call = f"tc_wgmma_{kind}_rs<{columns}, {tb}>"
     else:
         low, step, ta = operand(rings, left, roles["m"], roles["k"], given[first.tile])
-        yield f"  const u32 a = {low};"
+        names = f"a = {low}, {names}"
         a = f"tct_descriptor(a + {step})"
         call = f"tc_wgmma_{kind}<{columns}, {ta}, {tb}>"
+    yield f"  const u32 {names};"
     yield "  tc_wgmma_fence();"
     yield f"  TCT_FOR(s, {steps}) {call}({flat}, {a}, tct_descriptor(b + {b}), {accumulate});"
     yield "  tc_wgmma_commit();"

@@ -33,6 +33,17 @@ template <int ROWS, int SPAN> TC_DEV u32 tct_byte(u32 row, u32 byte) {
 }
 
 #if TC_ARCH == 90
+// a ring's barriers lie side by side: those of full slots, and then those of empty ones
+#define tct_name_ring(slots, bytes, depth, barriers, name)        \
+  for (int n = 0; n < (depth); n++) {                             \
+    tc_note_name((slots) + n * (bytes), bytes, name, n);          \
+    tc_note_name((barriers) + 8 * n, 8, "full " name, n);         \
+    tc_note_name((barriers) + 8 * (n + (depth)), 8, "empty " name, n); \
+  }
+TC_DEV void tct_init_ring(u32 barriers, int depth, int full, int empty) {
+  for (int n = 0; n < depth; n++) tc_mbar_init(barriers + 8 * n, full);
+  for (int n = 0; n < depth; n++) tc_mbar_init(barriers + 8 * (depth + n), empty);
+}
 // a matrix operand of wgmma in 128-byte swizzle, groups of 8 rows 1024 bytes apart: the low word of
 // its descriptor, which counts sixteens of bytes (of shared memory there are fewer than 2^14), and
 // the whole; `panels`: the distance of panels,

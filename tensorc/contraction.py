@@ -42,6 +42,13 @@ class _Known:
     back: Callable[[Array], object]
     dtype: np.dtype[Any]
 
+    def starts_of(self, operands: Sequence[Any]) -> list[int] | None:
+        """Where the elements of operands start; None: that is not to be had."""
+        try:
+            return self.starts(operands)
+        except (RuntimeError, ValueError):
+            return None
+
 
 # By subscripts and the operands' form.
 _CALLS: dict[tuple[str, object], _Known] = {}
@@ -52,7 +59,7 @@ def einsum(
     *operands: Any,
     out: Array | None = None,
     dtype: Any = None,
-    order: str = "K",
+    order: str | None = "K",
     casting: str = "safe",
     optimize: object = False,
 ) -> Any:
@@ -68,11 +75,13 @@ def einsum(
     if plain and operands and type(operands[0]) is str:
         subscripts, *arrays = operands
         known = _CALLS.get((subscripts, key(arrays)))
-        if known is not None and (out is None or _is_like(out, known.dtype)):
-            (value,) = known.call.at(known.starts(arrays), [], arrays, ())
+        starts = None if known is None else known.starts_of(arrays)
+        if known and starts is not None and (out is None or _is_like(out, known.dtype)):
+            (value,) = known.call.at(starts, [], arrays, ())
             return known.back(value) if out is None else _delivered(value, out, casting)
     if operands and isinstance(operands[0], bytes):
         operands = (operands[0].decode("ascii"), *operands[1:])
+    order = "K" if order is None else order.upper()
     if order not in ("C", "F", "A", "K"):
         raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
     if any(library_of(item) not in ("", "numpy") for item in (*operands, out)):
@@ -117,8 +126,9 @@ def _prepared(
     from tensorc.lang.subscripts import sizes_of
 
     arrays, spec = _arguments(operands)
-    result = _result_type(arrays, dtype, out, casting)
     sizes = sizes_of(spec, [array.shape for array in arrays])
+    _check_shape(out, tuple(sizes[label] for label in spec.result))
+    result = _result_type(arrays, dtype, out, casting)
     ones = tuple(
         tuple(size == 1 and sizes[label] != 1 for label, size in zip(term, a.shape, strict=True))
         for term, a in zip(spec.operands, arrays, strict=True)
@@ -224,6 +234,15 @@ def _run(program: Any, arrays: Sequence[Array], operands: Sequence[Any]) -> Arra
     return value
 
 
+def _check_shape(out: Array | None, shape: tuple[int, ...]) -> None:
+    """ValueError: `out` has another shape. As in NumPy, a result's size of 1 meets any."""
+    if out is not None and (
+        out.ndim != len(shape)
+        or any(a not in (b, 1) for a, b in zip(shape, out.shape, strict=True))
+    ):
+        raise ValueError(f"out has shape {out.shape}; the result has {shape}")
+
+
 def _known_as_array(out: object) -> None:
     if out is not None and not isinstance(out, np.ndarray):
         raise TypeError(f"out must be an array, not a {type(out).__name__}")
@@ -248,8 +267,7 @@ def _delivered(value: Array, out: Array | None, casting: str) -> Any:
     """Into `out` if it was given."""
     if out is None:
         return _element(value)
-    if out.shape != value.shape:
-        raise ValueError(f"out has shape {out.shape}; the result has {value.shape}")
+    _check_shape(out, value.shape)
     if not np.can_cast(value.dtype, out.dtype, cast(Any, casting)):
         raise TypeError(f"the result of type {value.dtype} cannot be cast to out's {out.dtype}")
     np.copyto(out, value, casting=cast(Any, casting))

@@ -34,7 +34,7 @@ def run(call: Prepared, arch: str = "sm_90a") -> dict[str, Array]:
     KernelError: the emulator reports a race, a bad access or a deadlock, which is a bug of ours.
     OutOfRange: a subscript that holds data leaves its tensor.
     """
-    device = _emulator(arch)
+    device = emulator(arch)
     return run_on(call, arch, device, lambda source: _loaded(device, arch, source))
 
 
@@ -78,7 +78,7 @@ def _whole(
     return found
 
 
-def _emulator(arch: str) -> Emulator:
+def emulator(arch: str) -> Emulator:
     """One emulator for each architecture in a process."""
     from tensorc.codegen.emulator import Emulator
 

@@ -8,8 +8,9 @@ names the output, UNDECIDED says what could not be compared. Rounding and range 
 
 from __future__ import annotations
 
+import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -27,10 +28,12 @@ from tensorc.passes.algebra.encoded import LOG2E, Encoded
 from tensorc.passes.algebra.evaluate_terms import LOG2E_VALUE, Sample, evaluate
 from tensorc.passes.algebra.fields import NO, PRIMES, Undefined, Value
 from tensorc.passes.algebra.renaming import Unsuitable, renamed
-from tensorc.passes.algebra.terms import Term, leaves
+from tensorc.passes.algebra.terms import Fold, Leaf, Some, Term, leaves
 from tensorc.passes.fusion.inline import Unfused
 
 SAMPLES = 2  # of random values: one with shadows at random, one ascending
+LARGEST = 1 << 16  # elements of an array
+MOST_AXES = 32  # that NumPy broadcasts
 REDRAWS = 6  # when a reciprocal of 0 occurs
 
 
@@ -59,6 +62,9 @@ def validate(source: Program, result: Program, sizes: Mapping[str, int], seed: i
         left, right = encode(before, sizes, True), encode(after, sizes, True)
     except (Unsuitable, Unfused) as reason:
         return Check(Outcome.UNDECIDED, str(reason))
+    wide = max((len(one) for item in (left, right) for one in _together(item)), default=0)
+    if wide > MOST_AXES:
+        return Check(Outcome.UNDECIDED, f"a term has {wide} indices, more than {MOST_AXES}")
     terms = {item.tensor.name: term for item, term in left.roots}
     others = {item.tensor.name: term for item, term in right.roots}
     names = [name for name in terms if name in others]
@@ -127,6 +133,18 @@ class _Drawing:
             size: min(size.constant, 3) if size.constant is not None else 2 + number % 2
             for number, size in enumerate(sizes)
         }
+        for encoded in (left, right):
+            for together in _together(encoded):
+                self.shrink([encoded.extents[name] for name in sorted(together)])
+
+    def shrink(self, sizes: Sequence[Polynomial]) -> None:
+        """Make some of these extents 1, other ones in every sample, until arrays over all of them
+        have at most LARGEST elements."""
+        turn = self.seed % max(1, len(sizes))
+        for size in [*sizes[turn:], *sizes[:turn]]:
+            if math.prod(self.small[size] for size in sizes) <= LARGEST:
+                return
+            self.small[size] = min(1, self.small[size])
 
     def sample(self, encoded: Encoded, terms: Sequence[Term], logs: bool) -> Sample:
         """Values for the leaves of some terms of an encoded program."""
@@ -164,6 +182,24 @@ class _Drawing:
         order = [list(axes).index(axis) for axis in sorted(axes)]
         arrays = tuple(array.transpose(order) for array in residues)
         return Value(tuple(sorted(axes)), arrays, NO, real.transpose(order))
+
+
+def _together(encoded: Encoded) -> Iterator[frozenset[str]]:
+    """The sets of indices over which a term has an array while it is evaluated."""
+    axes: dict[Node, frozenset[str]] = {}
+    for item in postorder([term for _, term in encoded.roots]):
+        match item:
+            case Leaf(name):
+                expr = encoded.leaves.get(name)
+                found = frozenset[str]() if expr is None else free_indices(expr)
+            case _:
+                found = frozenset[str]().union(*(axes[part] for part in children(item)))
+        yield frozenset(name for name in found if name in encoded.extents)
+        match item:
+            case Fold(_, indices, _, _) | Some(indices, _):
+                axes[item] = found - set(indices)
+            case _:
+                axes[item] = found
 
 
 def _anonymous(expr: Expr) -> tuple[tuple[str, ...], str]:

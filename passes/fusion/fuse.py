@@ -55,7 +55,7 @@ def fuse(
     kernels as the outputs allow. `stored`: intermediates that go through memory in any case.
     Raises Unfused where a program cannot be inlined.
     """
-    choices = _candidates(program, stored) if cuts == "cost" else ()
+    choices = intermediates(program, stored) if cuts == "cost" else ()
     kernels = _Kernels(program, sizes_of(program, sizes or {}))
 
     def draft(chosen: Sequence[str]) -> _Draft:
@@ -71,7 +71,7 @@ def fuse(
 def is_large(program: Program) -> bool:
     """Whether a program has too many intermediates for every choice of cuts to be estimated: one
     kernel of all of it would compute far more than several."""
-    return len(_candidates(program, ())) > _CUTS
+    return len(intermediates(program, ())) > _CUTS
 
 
 def _every(choices: Sequence[str], draft: Callable[[Sequence[str]], _Draft]) -> list[_Draft]:
@@ -121,7 +121,7 @@ class _Draft:
 # --- kernels ------------------------------------------------------------------------------------
 
 
-def _candidates(program: Program, stored: Sequence[str]) -> tuple[str, ...]:
+def intermediates(program: Program, stored: Sequence[str]) -> tuple[str, ...]:
     """Intermediates with reductions, of which storing is worth a thought."""
     outputs = {*stored, *(item.tensor.name for item in program.outputs)}
     found = [

@@ -16,7 +16,7 @@ from tensorc.ir.polynomial import symbols
 from tensorc.ir.tensor import Program, Reduce
 from tensorc.ir.tile import TileProgram
 from tensorc.passes.fusion.agree import compares_again
-from tensorc.passes.fusion.fuse import fuse, is_large
+from tensorc.passes.fusion.fuse import fuse, intermediates, is_large
 from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.fusion.price import GUESS, size_in_bytes, sizes_of
 from tensorc.passes.tiling.contiguity import Units
@@ -65,10 +65,8 @@ def _compared(program: Program, setting: Setting, cuts: str) -> Planned:
     static = setting.static
     plans: list[Plan] = []
     for way in _WAYS[cuts][: 1 if is_large(program) else None]:
-        plan = fuse(program, static, way)
-        outputs = [output.body for kernel in plan.kernels for output in kernel.outputs]
-        known = any(plan.kernels == other.kernels for other in plans)
-        if not known and not compares_again(outputs):
+        plan = _agreeing(program, static, way)
+        if plan is not None and not any(plan.kernels == other.kernels for other in plans):
             plans.append(plan)
     if not plans:
         raise Unfused("it compares values that a kernel would compute again, in another order")
@@ -82,6 +80,17 @@ def _compared(program: Program, setting: Setting, cuts: str) -> Planned:
     if cuts == "none":
         return Planned(program, best, (f"one kernel was asked for; estimated {line}",))
     return Planned(program, best if ours < WORTH * theirs else None, (f"estimated {line}",))
+
+
+def _agreeing(program: Program, static: Mapping[str, int], way: str) -> Plan | None:
+    """A plan that compares nothing with what it computes again: with one more intermediate in
+    memory if need be. None: there is none."""
+    for stored in ((), *((name,) for name in intermediates(program, ()))):
+        plan = fuse(program, static, way, stored)
+        outputs = [output.body for kernel in plan.kernels for output in kernel.outputs]
+        if not compares_again(outputs):
+            return plan
+    return None
 
 
 def _fused(program: Program, plan: Plan, setting: Setting) -> TileProgram:

@@ -45,6 +45,7 @@ from tensorc.passes.fusion.inline import Inliner
 from tensorc.passes.fusion.price import in_tile, sizes_of
 from tensorc.passes.fusion.reach import below, needed
 from tensorc.passes.tiling.contiguity import Units, lanes_of, rows_of
+from tensorc.passes.tiling.exists import without_searches
 from tensorc.passes.tiling.side_by_side import FEWEST, SideBySide, block_of
 from tensorc.passes.tiling.tile_pass import LONG, Walks, power
 from tensorc.passes.tiling.tile_scopes import ROWS, VECTOR, Scopes
@@ -76,7 +77,7 @@ def tile_fused(
     changed: dict[Read, set[Read]] = {}
     kernels = tuple(
         _Emission(program, inliner, extents, every, fixed, lanes, units, changed).kernel(item)
-        for item in plan.kernels
+        for item in (without_searches(kernel, extents) for kernel in plan.kernels)
     )
     stored = {item.tensor.name: item.tensor for k in plan.kernels for item in k.outputs}
     workspaces = tuple(stored[name] for name in plan.stored)

@@ -35,6 +35,7 @@ from tensorc.ir.tensor import (
 )
 from tensorc.ir.tile import Block, Blocked, Kernel, Layout, Store, Strided, Use
 from tensorc.passes.canonicalise import call
+from tensorc.passes.fusion.agree import compares_again
 from tensorc.passes.fusion.bounds import Range, bounds
 from tensorc.passes.fusion.inline import Inliner, Unfused
 from tensorc.passes.tiling.contiguity import Along, stride_class
@@ -70,6 +71,8 @@ def tile_rows(item: PlannedKernel, scene: Scene) -> Tiling:
     along which memory is read. Raises Unfused, saying why, for any other."""
     row = _row(item, scene)
     deal = _deal(item, scene, row)
+    if not deal.whole and compares_again([output.body for output in item.outputs]):
+        raise Unfused("it compares values with what another walk computes again")
     item = _along(item, row, scene) if deal.whole else item
     lanes = {index: deal.lanes for index in _rows(item, row, scene)}
     return Tiling(lanes, lambda: _Rows(item, scene, row, deal).kernel())

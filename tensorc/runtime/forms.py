@@ -49,13 +49,14 @@ def key(operands: Sequence[Any]) -> tuple[object, ...] | None:
     """What a bound call depends on, or None where an operand is of no known form. Scalars are told
     apart by their types alone."""
     parts: list[object] = []
+    forms = _FORMS
     for array in operands:
         kind = type(array)  # pyright: ignore[reportUnknownVariableType]
         if kind is np.ndarray:
             if not array.flags.aligned:
                 return None
             parts += (array.shape, array.strides, array.dtype)
-        elif (form := _FORMS.get(kind)) is not None:  # pyright: ignore[reportUnknownArgumentType]
+        elif (form := forms.get(kind)) is not None:  # pyright: ignore[reportUnknownArgumentType]
             try:
                 parts += form(array)
             except (RuntimeError, ValueError, AttributeError):

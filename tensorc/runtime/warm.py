@@ -70,7 +70,10 @@ class Warm:
                 operands[place] = number = scalar(operands[place], dtype)
                 if number.dtype != storage:  # a number that the type cannot hold
                     return None
-        starts = self.starts(operands)
+        try:
+            starts = self.starts(operands)
+        except (RuntimeError, ValueError):  # memory that is not to be had: the long way says why
+            return None
         if self.outputs:
             return self.written(operands, starts)
         results, back = self.call.at(starts, [], operands, ()), self.back

@@ -7,6 +7,7 @@ random interleavings must agree. The reduced exploration must say what the thoro
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -105,7 +106,7 @@ def test_what_becomes_of_removals_is_counted() -> None:
 def test_every_synchronising_line_of_a_source_gets_a_switch() -> None:
     source = (Path(__file__).parents[1] / "golden" / "roles" / "gemm_sm90a.cu").read_text()
     text, lines = switched(source)
-    calls = [line.split("(")[0].split("<")[0] for line in lines]
+    calls = [call for line in lines for call in re.findall(r"\btc_\w+", line)]
     for call in ("tc_mbar_wait", "tc_bar_sync", "tc_bar_arrive", "tc_wgmma_wait", "tc_wgmma_fence"):
         assert calls.count(call) == source.count(f"{call}(") + source.count(f"{call}<")
     assert all(f"TC_DROPPED != {n})" in text for n in range(len(lines)))

@@ -10,6 +10,7 @@ import pytest
 
 from examples.sizes import EXAMPLES, Example
 from tensorc.codegen.cuda_functions import FUNCTIONS as EMITTED
+from tensorc.codegen.cuda_parameters import Names
 from tensorc.cuda_levels import levels, request
 from tensorc.devices import run
 from tensorc.errors import ArgumentError, OutOfRange, Unavailable
@@ -88,6 +89,13 @@ def test_data_out_of_range_is_reported() -> None:
     table, places = np.ones(5, np.float32), np.array([0, 4, 5], np.int32)
     with pytest.raises(OutOfRange, match="5"):
         run(prepare(program, {"e": table, "t": places}), "emulator")
+
+
+def test_derived_names_are_all_different() -> None:
+    """Also where a number makes one name of another's: the third `x` is not the first `x3`."""
+    names = Names()
+    made = [names.derived("v", name) for name in ("x3", "x", "x", "x", "x'", "x", "x5", "σ", "σ")]
+    assert len(set(made)) == len(made)
 
 
 def test_an_unknown_architecture_is_refused() -> None:

@@ -18,7 +18,10 @@ from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.print_channel import print_channel
 from tensorc.ir.read_channel import read_channel
 from tensorc.lang import read
+from tensorc.machine.machines import MACHINES
+from tensorc.machine.product import load_product
 from tensorc.passes.pipelining.place_groups import place_groups
+from tensorc.passes.scheduling.extract_problem import extract
 from tests.codegen.test_warps import arrays_of, sizes
 from tests.codegen.tile_kernels import check, compiled, emit, emulated
 from tests.conftest import Golden
@@ -135,17 +138,21 @@ def test_a_program_by_roles_in_one_step() -> None:
     assert found.module.kernels[0].most == 132
 
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 ROLES = Path(__file__).parents[1] / "golden" / "roles"
 
 
-def test_source_for_people(golden: Golden) -> None:
-    """Of a schedule that is kept: a solver may find another one as good."""
-    text = (ROLES / "gemm_sm90a.txt").read_text()
-    roles = read_channel(text)
-    golden("gemm_sm90a.txt", print_channel(roles))
-    placement = Pipelined(loop("staged").kernel, roles, BLOCKS)
-    source = emit(program("staged"), placement=placement).text
-    golden("gemm_sm90a.cu", source)
+@pytest.mark.parametrize("name", ["gemm", "attention"])
+def test_source_for_people(name: str, golden: Golden) -> None:
+    """Of a tiled example, by a schedule that is kept: a solver may find another one as good."""
+    static = {"d": 128, "e": 128} if name == "attention" else {}
+    (item,) = read((EXAMPLES / f"{name}.tc").read_text())
+    made = levels(item, with_roles(request("sm_90a", static, {}))).tiles
+    roles = read_channel((ROLES / f"{name}_sm90a.txt").read_text())
+    golden(f"{name}_sm90a.txt", print_channel(roles))
+    text = extract(made.kernels[0], MACHINES["sm_90a"], load_product("h100"))
+    source = cuda.emit(made, static, {}, [Pipelined(text.kernel, roles, BLOCKS)]).text
+    golden(f"{name}_sm90a.cu", source)
     assert source.count("\n") <= 250
 
 

@@ -164,3 +164,18 @@ def test_p5_rules_speak_of_their_own_pass() -> None:
     states = tuple(stranger if state is moved else state for state in walk.states)
     other = replace(kernel, passes=(replace(walk, states=states),))
     assert faults(found, replace(plan, kernels=(other,))) == ["P5"]
+
+
+def test_what_is_compared_is_stored_and_the_rest_fused() -> None:
+    """The distances go through memory once; their minimum and where it is share a kernel."""
+    text = (
+        "op f(x: f32[p, d], c: f32[k, d]) -> a: i64[p], least: f32[p]\n"
+        "  r[p, k] = sum[d]((x[p, d] - c[k, d]) ** 2)\n"
+        "  a[p] = argmin[k](r[p, k])\n"
+        "  least[p] = min[k](r[p, k])\n"
+    )
+    plan = asked(text, "none", p=4000, k=64, d=16).plan
+    assert plan is not None and plan.stored == ("r",)
+    assert [[o.tensor.name for o in kernel.outputs] for kernel in plan.kernels] == [
+        ["r"], ["a", "least"],
+    ]  # fmt: skip

@@ -143,6 +143,18 @@ def test_longer_rows_are_walked() -> None:
     assert -(-128256 // loop.block) * loop.block // found.threads <= 1024
 
 
+def test_what_is_compared_in_another_walk_is_not_computed_twice() -> None:
+    text = (
+        "op f(x: f32[t, i], g: f32[i]) -> a: i64[t]\n"
+        "  y[t, i] = x[t, i] * g[i] + 0.1\n"
+        "  a[t] = argmax[i](y[t, i])\n"
+    )
+    for static, kernels in (({"i": 100}, 1), (dict[str, int](), 2)):
+        made = tiled(text, "sm_80", static)
+        compare(program(text), made, {"t": 3, "i": 100})
+        assert len(made.program.kernels) == kernels
+
+
 def test_columns_and_unread_rows_stay_plain() -> None:
     text = "op f(x: f32[i, t]) -> y: f32[t]\n  y[t] = sum[i](x[i, t])\n"
     made = tiled(text, "sm_80", {"i": 64, "t": 64})

@@ -117,6 +117,22 @@ def test_out_takes_part_in_the_type() -> None:
             einsum("i->", np.ones(3), out=wrong)  # pyright: ignore[reportArgumentType]
 
 
+def test_a_result_of_one_element_fills_out() -> None:
+    out = np.zeros(3)
+    assert einsum(",ab->a", np.int64(2), np.full((1, 1), 3), out=out) is out
+    assert out.tolist() == [6, 6, 6]
+    for shape in ((2,), (3, 1), ()):
+        with pytest.raises(ValueError, match="out has shape"):
+            einsum("i->i", np.ones(3), out=np.zeros(shape))
+
+
+def test_long_chains() -> None:
+    """Where all points together are 2**35: neither computed nor compared at all of them."""
+    factors = [[np.full((2, 2), 0.5), [n, n + 1]] for n in range(34)]
+    got = einsum(*[part for pair in factors for part in pair], [0, 34])
+    np.testing.assert_array_equal(got, np.full((2, 2), 0.5))
+
+
 def test_orders_bytes_and_other_endians() -> None:
     x = np.arange(6.0, dtype=np.float32).reshape(2, 3)
     theirs: Any = np.einsum
@@ -126,6 +142,8 @@ def test_orders_bytes_and_other_endians() -> None:
         np.testing.assert_array_equal(got, want)
         assert order not in "CF" or got.flags[f"{order}_CONTIGUOUS"]
     assert einsum("ij->ij", np.asfortranarray(x), order="A").flags.f_contiguous
+    assert einsum("ij->ij", x, order="f").flags.f_contiguous
+    assert einsum("ij->ij", x, order=None).tolist() == x.tolist()
     with pytest.raises(ValueError, match="order"):
         einsum("ij->ij", x, order="X")
     np.testing.assert_array_equal(einsum(b"ij->ji", x.astype(">f4")), x.T)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any
 
@@ -215,6 +216,22 @@ def test_addresses_of_all_arrays() -> None:
     for one in arrays:  # what was quickest for one is right for all of its type
         assert [forms.reader(one)(array) for array in arrays] == [a.ctypes.data for a in arrays]
         assert forms.starting([one])([arrays[2]]) == [arrays[2].ctypes.data]
+
+
+def test_tensors_without_memory_are_refused_after_those_with_it(torch: Any) -> None:
+    """Under torch.vmap, and of torch.func, a tensor has the type of any other."""
+    op = tc.loads("op f(x: f32[n]) -> y: f32[n]\n  y[n] = x[n]\n").f
+    for call in (op, functools.partial(tc.einsum, "i->i")):
+
+        def total(x: Any, call: Any = call) -> Any:
+            return call(x).sum()
+
+        for _ in range(2):
+            assert torch.equal(call(torch.ones(3)), torch.ones(3))
+        with pytest.raises(tc.ArgumentError, match="E213"):
+            torch.vmap(call)(torch.ones(2, 3))
+        with pytest.raises(tc.ArgumentError, match="E2(13|26)"):
+            torch.func.grad(total)(torch.ones(3))
 
 
 def test_einsum_has_a_short_way_for_all_of_them(torch: Any) -> None:

@@ -120,10 +120,8 @@ TC_DEV void body_kernel_0(i64 begin, i64 extent_m, i64 extent_h, i64 extent_b, c
         TCT_FOR(i, 2) TCT_FOR(half, 2) {
           const i64 m = m0 + (lane / 4) + 8 * half + 16 * i + 32 * warp_m;
           const int end = tct_limit((i64)(((m + extent_n) - extent_m) + 1) - n0 - 2 * (lane % 4));
-          TCT_FOR(j, 4) TCT_FOR(side, 2) {
-            const int reg = 2 * half + side;
-            if (side + 8 * j >= end) t_10[i][j][reg] = tc_bits_f32(0xff800000u);
-          }
+          TCT_FOR(j, 4) TCT_FOR(side, 2)
+            if (side + 8 * j >= end) t_10[i][j][2 * half + side] = tc_bits_f32(0xff800000u);
         }
       }
       // r'[m] = max(r, max[n](s))
@@ -159,15 +157,7 @@ TC_DEV void body_kernel_0(i64 begin, i64 extent_m, i64 extent_h, i64 extent_b, c
       TCT_FOR(i, 2) TCT_FOR(j, 16) TCT_FOR(reg, 4) a[i][j][reg] = r[i][reg / 2] * a[i][j][reg];
       // P[m, n] = y
       u32 P[2][2][4];
-      TCT_FOR(s, 2) TCT_FOR(i, 2) TCT_FOR(word, 4) {
-        const int j = 2 * s + word / 2;
-        float pair[2];
-        TCT_FOR(side, 2) {
-          const int reg = word % 2 * 2 + side;
-          pair[side] = t_10[i][j][reg];
-        }
-        P[s][i][word] = tc_pack_f16(pair[0], pair[1]);
-      }
+      TCT_FOR(s, 2) TCT_FOR(i, 2) TCT_FOR(word, 4) P[s][i][word] = tc_pack_f16(t_10[i][2 * s + word / 2][word % 2 * 2], t_10[i][2 * s + word / 2][word % 2 * 2 + 1]);
       // a'[m, e] = ax + sum[n](P * V)
       TCT_FOR(s, 2) {
         TCT_FOR(t, 8) {

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.problems.networks import Block, Network, networks
-from tensorc import emulated
+from tensorc import cuda_levels
 from tensorc.ir.node import postorder
 from tensorc.ir.print_tensor import show
 from tensorc.ir.tensor import (
@@ -132,7 +132,8 @@ def launched(block: Block, program: Program, machine: Mapping[str, float]) -> Co
 
 def cost(program: Program, machine: Mapping[str, float]) -> Cost:
     """The costs of what is compiled for sm_80, without rewriting."""
-    request = replace(emulated.request("sm_80", sizes_of(program), {}), rewrite=False, verify="off")
+    asked = cuda_levels.request("sm_80", sizes_of(program), {})
+    request = replace(asked, rewrite=False, verify="off")
     return _summed(run_passes(program, request), program, machine)
 
 

@@ -31,7 +31,7 @@ from tensorc.codegen.cuda_index import Index
 from tensorc.codegen.cuda_masks import masked
 from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.codegen.cuda_shared import element as shared_element
-from tensorc.ir.dtypes import BF16, BOOL, F16, F32, DType, value_of
+from tensorc.ir.dtypes import BF16, BOOL, F16, F32, DType, integer_range, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
 from tensorc.ir.tensor import Expr, Select, Value, free_indices
 from tensorc.ir.tile import Frame, Let, Operand, Tile
@@ -207,10 +207,8 @@ def reduction(scope: Scope, item: Let, across: bool = True) -> Iterator[str]:
     rows, columns = (set(side) & set(tile.axes) for side in (frame.rows, frame.columns))
     if rows and columns:
         raise NotImplementedError(f"{tile.name}: a reduction over {', '.join(item.reduced)}")
-    if kind.integral and op in (MAX, MIN):
-        raise NotImplementedError(f"{tile.name}: the {op} of integers across threads")
     outer = "i" if rows else ("j" if columns else "")
-    neutral = constant(_NEUTRAL[op], kind)
+    neutral = constant(_neutral(op, kind), kind)
     head = f"TCT_FOR({outer}, {shape[0]}) " if outer else ""
     yield head + "{"
     yield f"  {C_TYPES[kind]} part[4] = {{{', '.join([neutral] * 4)}}};"
@@ -303,9 +301,14 @@ def _function(op: Reducer, args: Sequence[str], kind: DType) -> str:
 def _shuffled(name: str, mask: int, kind: DType) -> str:
     if kind is F32:
         return f"tc_shfl_xor_f32({name}, {mask})"
-    if kind.bits <= 32:
-        return f"({C_TYPES[kind]})tc_shfl_xor((u32){name}, {mask})"
-    raise NotImplementedError(f"a reduction of {kind} across lanes")
+    return f"tcs_other({name}, {mask})"
+
+
+def _neutral(op: Reducer, kind: DType) -> str | int:
+    """What changes nothing: of integers the end of their range."""
+    if kind.integral and kind is not BOOL and op in (MAX, MIN):
+        return integer_range(kind)[0 if op is MAX else 1]
+    return _NEUTRAL[op]
 
 
 def operand(scope: Scope, item: Let) -> Iterator[str]:

@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.ir import constants, elementwise, propagate, reductions
+from tensorc.ir.bounded import Bounded
 from tensorc.ir.dtypes import BOOL, F32, F64, DType, value_of
 from tensorc.ir.functions import PROD, SUM, Reducer
 from tensorc.ir.interpret_tile import Run
 from tensorc.ir.lanes import KNOWN, UNKNOWN, Lanes, Memory, Site, stored_type
 from tensorc.ir.operands import decides, met
-from tensorc.ir.propagate import Bounded
 from tensorc.ir.propagate_reductions import reduced, steps
 from tensorc.ir.representable import representable
 from tensorc.ir.rounding import Array, nearest, numpy_dtype, round_exact, round_to

@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tensorc.ir import interpret_tensor, propagate, reductions
+from tensorc.ir.bounded import Bounded
 from tensorc.ir.constants import fixed
 from tensorc.ir.dtypes import F32, F64, DType
 from tensorc.ir.evaluate import Evaluator
 from tensorc.ir.needed import needed
 from tensorc.ir.operands import narrows, taken
-from tensorc.ir.propagate import Bounded
 from tensorc.ir.propagate_reductions import contracted, reduced
 from tensorc.ir.representable import representable
 from tensorc.ir.rounding import Array

@@ -4,33 +4,33 @@ A value comes with an error: no result that computes as the program is written, 
 with sums and products in any order, fused or not, differs from the exact value by more. Errors are
 propagated over the whole interval value +- error, not to first order; where a decision (comparison,
 floor, subscript) is open within it, or the value type may overflow, the error is infinite.
-
-Units: `UNIT` is the relative error of one rounding, `TINY` the absolute one near 0. For f64 both
-sides of a comparison round, hence twice; for the others float64 itself adds a little.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from tensorc.ir import elementwise
-from tensorc.ir.dtypes import (
-    COMPLEX64,
-    COMPLEX128,
-    F32,
-    F64,
-    LOWEST_EXPONENT,
-    PRECISION,
-    DType,
+from tensorc.ir.bounded import (
+    MARGIN,
+    UNIT,
+    Bounded,
+    added,
+    farthest,
+    interval_ends,
+    lost,
+    number,
+    open_errors,
+    real_part,
+    times,
+    tiny,
+    unit,
 )
+from tensorc.ir.carry_errors import MONOTONE, carried_error
+from tensorc.ir.dtypes import F64, PRECISION, DType
 from tensorc.ir.rounding import LARGEST, Array, round_to
-
-_MARGIN = 1 + 2.0**-20  # float64's own rounding, beside that of narrower types
-UNIT: dict[DType, float] = {d: 2.0**-p * _MARGIN for d, p in PRECISION.items()} | {F64: 2.0**-52}
-TINY: dict[DType, float] = {d: 2.0 ** max(e - 1, -1074) for d, e in LOWEST_EXPONENT.items()}
 
 # Accuracy of functions in units: (relative, absolute, relative per unit of argument). 1 is a
 # correctly rounded result. The rest is what any backend must keep: 2 units in the last place for
@@ -45,28 +45,6 @@ _EXACT = frozenset(
     {"neg", "abs", "sign", "floor", "ceil", "round", "min", "max", "isnan", "isinf", "real", "imag",
      "conj", "exponent"}
 )  # fmt: skip
-_MONOTONE = frozenset(
-    {"exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "expm1", "log1p",
-     "floor", "ceil", "round", "sign"}
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Bounded:
-    """A value (float64, complex128, integers or bool) and its error, broadcast together."""
-
-    value: Array
-    error: Array
-
-    @property
-    def sure(self) -> bool:
-        """True where no element has an error."""
-        return not self.error.any()
-
-
-def exact(value: Array) -> Bounded:
-    """A value without error."""
-    return Bounded(value, np.zeros(()))
 
 
 def applied(name: str, args: Sequence[Bounded], result: Array, dtype: DType) -> Array:
@@ -77,9 +55,9 @@ def applied(name: str, args: Sequence[Bounded], result: Array, dtype: DType) -> 
             return _comparison(args)
         if name in ("and", "or", "not", "xor"):
             return _logic(name, args)
-        if not inexact and name not in _MONOTONE | {"exponent", "isnan", "isinf"}:
-            return _open(args)
-        error = _carried(name, args, result)
+        if not inexact and name not in MONOTONE | {"exponent", "isnan", "isinf"}:
+            return open_errors(args)
+        error = carried_error(name, args, result)
         if inexact:
             own = np.where(_unrounded(name, args, dtype), 0.0, _own(name, args, result, dtype))
             error = rounded(error, result, dtype) + own
@@ -89,7 +67,7 @@ def applied(name: str, args: Sequence[Bounded], result: Array, dtype: DType) -> 
 
 def rounded(error: Array, value: Array, dtype: DType) -> Array:
     """`error`, infinite where the value, before it is rounded, may leave the range of its type."""
-    largest = LARGEST[real_part(dtype)] * (1 + UNIT[real_part(dtype)] / _MARGIN)
+    largest = LARGEST[real_part(dtype)] * (1 + UNIT[real_part(dtype)] / MARGIN)
     over = np.isfinite(value) & (np.abs(value) + error > largest)
     return np.where(over | np.isnan(error), np.inf, error)
 
@@ -108,7 +86,7 @@ def cast(item: Bounded, dtype: DType) -> Array:
     if item.sure:
         return np.zeros(())
     with np.errstate(all="ignore"):
-        low, high = _ends(item)
+        low, high = interval_ends(item)
         middle = number(round_to(item.value, dtype))
         ends = [number(round_to(end, dtype)) for end in (low, high)]
         return farthest(middle, ends)
@@ -141,36 +119,6 @@ def chosen(condition: Bounded, yes: Bounded, no: Bounded) -> Array:
     return np.where(condition.error > 0, np.where(np.isnan(both), np.inf, both), error)
 
 
-def unit(dtype: DType) -> float:
-    """The relative error of one rounding; of complex types, of a product of two."""
-    return 4 * UNIT[real_part(dtype)] if dtype.complex else UNIT[dtype]
-
-
-def tiny(dtype: DType) -> float:
-    """The absolute error of one rounding near 0."""
-    return TINY[real_part(dtype)] * (4 if dtype.complex else 1)
-
-
-def real_part(dtype: DType) -> DType:
-    return {COMPLEX64: F32, COMPLEX128: F64}.get(dtype, dtype)
-
-
-def number(value: Array) -> Array:
-    return value if value.dtype.kind == "c" else value.astype(np.float64)
-
-
-def _open(args: Sequence[Bounded]) -> Array:
-    """Integers and bits: infinite where an argument has an error."""
-    return _total([np.where(arg.error > 0, np.inf, 0.0) for arg in args])
-
-
-def _total(errors: Sequence[Array]) -> Array:
-    total = errors[0]
-    for error in errors[1:]:
-        total = total + error
-    return np.asarray(total)
-
-
 def _comparison(args: Sequence[Bounded]) -> Array:
     """1 where the order, or equality, is open."""
     a, b = args
@@ -178,12 +126,7 @@ def _comparison(args: Sequence[Bounded]) -> Array:
         return np.zeros(())
     reach = a.error + b.error
     apart = np.abs(number(a.value) - number(b.value))
-    return np.where((reach > 0) & ~(apart > reach) & ~_lost(a.value) & ~_lost(b.value), 1.0, 0.0)
-
-
-def _lost(value: Array) -> Array:
-    """NaN: comparisons with it are decided."""
-    return value != value
+    return np.where((reach > 0) & ~(apart > reach) & ~lost(a.value) & ~lost(b.value), 1.0, 0.0)
 
 
 def _logic(name: str, args: Sequence[Bounded]) -> Array:
@@ -202,148 +145,6 @@ def _logic(name: str, args: Sequence[Bounded]) -> Array:
     return np.where(error, 1.0, 0.0)
 
 
-# --- how errors of arguments carry over ---------------------------------------------------------
-
-
-def _carried(name: str, args: Sequence[Bounded], result: Array) -> Array:
-    """The error that the arguments' errors cause, without the function's own rounding."""
-    if all(arg.sure for arg in args):
-        return np.zeros(())
-    first = args[0]
-    if name in _MONOTONE:
-        return _monotone(name, first, result)
-    match name:
-        case "add" | "sub":
-            return _total([arg.error for arg in args])
-        case "neg" | "abs" | "real" | "imag" | "conj":
-            return first.error
-        case "mul":
-            return _product(args)
-        case "div":
-            return _quotient(*args)
-        case "min" | "max":
-            return np.max(np.broadcast_arrays(*(arg.error for arg in args)), axis=0)
-        case "sin" | "cos":
-            if first.value.dtype.kind == "c":
-                return first.error
-            return np.where(np.isinf(first.error), np.inf, np.minimum(first.error, 2.0))
-        case "pow":
-            return _power(first, args[1], result)
-        case "floordiv":
-            return _floored(*args)
-        case "mod":
-            return _remainder(*args)
-        case "ldexp":
-            scaled = np.ldexp(first.error, np.clip(args[1].value, -5000, 5000).astype(np.int32))
-            return scaled + np.where(args[1].error > 0, np.inf, 0.0)
-        case "isnan" | "isinf":
-            return np.where(np.isfinite(first.error), 0.0, 1.0)
-        case _:  # exponent, and complex functions: nothing is known
-            return _open(args)
-
-
-def _monotone(name: str, arg: Bounded, result: Array) -> Array:
-    """The larger distance of the values at the interval's ends."""
-    if arg.value.dtype.kind == "c":
-        return _open([arg])
-    ends = [number(elementwise.apply(name, [end])) for end in _ends(arg)]
-    error = np.where(arg.error > 0, farthest(number(result), ends), 0.0)
-    return np.where(np.isinf(arg.error), np.inf, error)  # what overflowed may be NaN: f8e4m3
-
-
-def _ends(arg: Bounded) -> tuple[Array, Array]:
-    """value - error and value + error, rounded outwards."""
-    value = arg.value.astype(np.float64)
-    low, high = value - arg.error, value + arg.error
-    open_ = arg.error > 0
-    return (
-        np.where(open_, np.nextafter(low, -np.inf), value),
-        np.where(open_, np.nextafter(high, np.inf), value),
-    )
-
-
-def farthest(middle: Array, ends: Sequence[Array]) -> Array:
-    """The largest distance from `middle`; infinite where one of them is special and differs."""
-    total: Array = np.zeros(())
-    for end in ends:
-        same = (end == middle) | (_lost(end) & _lost(middle))
-        away = np.where(same, 0.0, np.abs(end - middle))
-        total = np.maximum(total, np.where(np.isnan(away), np.inf, away))
-    return total
-
-
-def _product(args: Sequence[Bounded]) -> Array:
-    """|a| Eb + |b| Ea + Ea Eb, argument by argument."""
-    size, error = np.abs(number(args[0].value)), args[0].error
-    for arg in args[1:]:
-        other = np.abs(number(arg.value))
-        terms = (times(size, arg.error), times(other, error), times(error, arg.error))
-        size, error = size * other, _total(terms)
-    return error
-
-
-def times(size: Array, error: Array) -> Array:
-    """A size times an error: nothing of no error, all of an infinite one, as 0 * inf is NaN."""
-    return np.where(error == 0, 0.0, np.where(np.isinf(error), np.inf, size * error))
-
-
-def _quotient(a: Bounded, b: Bounded) -> Array:
-    """(Ea + |a / b| Eb) / (|b| - Eb)."""
-    size = np.abs(number(b.value))
-    ratio = np.abs(number(a.value)) / size
-    error = (a.error + times(ratio, b.error)) / (size - b.error)
-    return np.where(size > b.error, error, np.where(a.error + b.error > 0, np.inf, 0.0))
-
-
-def _power(a: Bounded, b: Bounded, result: Array) -> Array:
-    """Of real or complex numbers."""
-    if "c" in (a.value.dtype.kind, b.value.dtype.kind):
-        return _complex_power(a, b, result)
-    return _real_power(a, b)
-
-
-def _real_power(a: Bounded, b: Bounded) -> Array:
-    """Over a positive base the extremes lie at corners; else whole powers by the mean value."""
-    (low, high), (less, more) = _ends(a), _ends(b)
-    middle = np.power(number(a.value), number(b.value))
-    corners = [np.power(x, y) for x in (low, high) for y in (less, more)]
-    positive = farthest(middle, corners)
-    power, size = np.abs(b.value), np.abs(a.value)
-    far = np.where(b.value < 0, size - a.error, size + a.error)
-    steep = np.where(far > 0, power * np.power(far, b.value - 1.0) * a.error, np.inf)
-    whole = np.where((b.value == np.rint(b.value)) & (b.error == 0), steep, np.inf)
-    whole = np.where((b.value == 0) & (b.error == 0), 0.0, whole)
-    return np.where(low > 0, positive, whole)
-
-
-def _complex_power(a: Bounded, b: Bounded, result: Array) -> Array:
-    """|a ** b| (e^t - 1) with t = |b| s + Eb (|log a| + s) and s = -log(1 - Ea / |a|), the most
-    that log a is off; unknown where a may be 0, or across the cut, unless b is whole and exact."""
-    x, y = np.asarray(a.value, np.complex128), np.asarray(b.value, np.complex128)
-    size = np.abs(x)
-    near = np.where(a.error < size, a.error / size, 1.0)
-    off = np.where(a.error == 0, 0.0, -np.log1p(-near))
-    exponent = times(np.abs(y), off) + times(np.abs(np.log(x)) + off, b.error)
-    error = times(np.abs(number(result)), np.expm1(exponent))
-    whole = (y == np.rint(y.real)) & (b.error == 0)
-    cut = (x.real <= a.error) & (np.abs(x.imag) <= a.error) & (a.error > 0) & ~whole
-    return np.where(cut | ~np.isfinite(error), np.where(a.error + b.error > 0, np.inf, 0.0), error)
-
-
-def _floored(a: Bounded, b: Bounded) -> Array:
-    """floor(a / b) at the corners, where the divisor keeps its sign."""
-    middle = np.floor_divide(a.value, b.value)
-    corners = [np.floor_divide(x, y) for x in _ends(a) for y in _ends(b)]
-    error = farthest(middle, corners)
-    return np.where(np.abs(b.value) > b.error, error, np.inf)
-
-
-def _remainder(a: Bounded, b: Bounded) -> Array:
-    """a - b floor(a / b): the errors of its terms, and |b| for every step that is open."""
-    steps, count = _floored(a, b), np.abs(np.floor_divide(a.value, b.value))
-    return a.error + times(count, b.error) + times(np.abs(b.value) + b.error, steps)
-
-
 # --- a function's own rounding ------------------------------------------------------------------
 
 
@@ -358,13 +159,13 @@ def _own(name: str, args: Sequence[Bounded], result: Array, dtype: DType) -> Arr
     if name == "sub":
         return u * (size + args[0].error + args[1].error)
     if name == "mul":
-        return (len(args) - 1) * (u * (size + _carried(name, args, result)) + tiny(dtype))
+        return (len(args) - 1) * (u * (size + carried_error(name, args, result)) + tiny(dtype))
     relative, absolute, slope = ACCURACY.get(name, (1.0, 0.0, 0.0))
     if name == "pow":
         relative, slope = 4.0, 0.0
         bits = np.abs(number(args[1].value)) * (1 + np.abs(np.log2(np.abs(args[0].value))))
         relative = np.where(args[1].value == 2, 1.0, 4 * (1 + np.where(size > 0, bits, 0.0)))
-    carried = _carried(name, args, result)
+    carried = carried_error(name, args, result)
     reach = np.abs(number(args[0].value)) + args[0].error
     factor = np.asarray(relative + slope * np.where(np.isfinite(reach), reach, 0.0))
     return u * (times(factor, size + carried) + absolute) + tiny(dtype)
@@ -389,7 +190,7 @@ def _unrounded(name: str, args: Sequence[Bounded], dtype: DType) -> Array:
 def _sizes(args: Sequence[Bounded]) -> Array:
     """The sum of |value| + error, of those that are finite."""
     parts = [np.abs(number(arg.value)) + arg.error for arg in args]
-    return _total([np.where(np.isnan(part), 0.0, part) for part in parts])
+    return added([np.where(np.isnan(part), 0.0, part) for part in parts])
 
 
 def _special(name: str, args: Sequence[Bounded], result: Array, error: Array) -> Array:
@@ -401,6 +202,6 @@ def _special(name: str, args: Sequence[Bounded], result: Array, error: Array) ->
     certain = np.ones((), bool)
     if not all(arg.sure for arg in args) and all(arg.value.dtype.kind == "f" for arg in args):
         for side in (0, 1):
-            moved = elementwise.apply(name, [_ends(arg)[side] for arg in args])
-            certain = certain & ((moved == result) | (_lost(moved) & _lost(result)))
+            moved = elementwise.apply(name, [interval_ends(arg)[side] for arg in args])
+            certain = certain & ((moved == result) | (lost(moved) & lost(result)))
     return np.where(special, np.where(certain, 0.0, np.inf), error)

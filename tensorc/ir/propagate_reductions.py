@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tensorc.ir.bounded import Bounded, farthest, number, real_part, times, tiny, unit
 from tensorc.ir.contract import contract
 from tensorc.ir.dtypes import BOOL, PRECISION, DType
-from tensorc.ir.propagate import Bounded, farthest, number, real_part, rounded, times, tiny, unit
+from tensorc.ir.propagate import rounded
 from tensorc.ir.rounding import Array
 
 

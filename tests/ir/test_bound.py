@@ -15,16 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tensorc.ir import interpret_tile, propagate
+from tensorc.ir import bounded, interpret_tile, propagate
 from tensorc.ir.accept import accept
 from tensorc.ir.bound import BoundMemory, BoundRun, BoundSite, bound
 from tensorc.ir.bound_tensor import bound_tensor
+from tensorc.ir.bounded import Bounded
 from tensorc.ir.dtypes import BY_NAME, DType, value_of
 from tensorc.ir.functions import SUM, Reducer
 from tensorc.ir.interpret_tensor import interpret
 from tensorc.ir.lanes import KNOWN, Lanes, Site
 from tensorc.ir.node import postorder
-from tensorc.ir.propagate import Bounded
 from tensorc.ir.read_tile import read as read_tile
 from tensorc.ir.rounding import round_to
 from tensorc.ir.tensor import Apply, Equation, Expr, Reduce
@@ -50,7 +50,7 @@ class Attacker:
     def off(self, values: Array, dtype: DType, units: float = 0.9) -> Array:
         """Values off by so many units of their type."""
         side = self.rng.choice([-1, 1], values.shape) if self.side == 0 else self.side
-        return values * (1 + side * units * propagate.UNIT[dtype])
+        return values * (1 + side * units * bounded.UNIT[dtype])
 
     def added(self, values: Array, dtype: DType) -> Array:
         """A sum, difference or product: right where its type holds it."""

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pytest
 
 import tensorc as tc
+from tensorc.ir import bounded, interpret_tensor, propagate, reductions
 from tensorc.ir import dtypes as T
-from tensorc.ir import interpret_tensor, propagate, reductions
 from tensorc.ir.accept import Outcome
 from tensorc.ir.bound_tensor import bound_tensor
 from tensorc.ir.dtypes import DType
@@ -41,7 +41,7 @@ class Adversary(Evaluator):
 
     def off(self, values: Array, dtype: DType, units: float = 0.9) -> Array:
         side = self.rng.choice([-1, 1], values.shape) if self.side == 0 else self.side
-        return values * (1 + side * units * propagate.UNIT[dtype])
+        return values * (1 + side * units * bounded.UNIT[dtype])
 
     def added(self, values: Array, dtype: DType) -> Array:
         """A sum, difference or product: right where its type holds it."""

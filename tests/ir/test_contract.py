@@ -11,10 +11,10 @@ import pytest
 from tensorc.errors import OutOfRange
 from tensorc.ir import evaluate
 from tensorc.ir.bound_tensor import bound_tensor
+from tensorc.ir.bounded import Bounded
 from tensorc.ir.contract import ascending, contract
 from tensorc.ir.dtypes import F32
 from tensorc.ir.interpret_tensor import interpret
-from tensorc.ir.propagate import Bounded
 from tensorc.ir.propagate_reductions import contracted, reduced
 from tensorc.ir.sizes import bind
 from tensorc.lang import read

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tensorc.ir import bounded, propagate, reductions
 from tensorc.ir import dtypes as T
-from tensorc.ir import propagate, reductions
+from tensorc.ir.bounded import UNIT, Bounded
 from tensorc.ir.dtypes import BOOL, F16, F32, F64, I32
 from tensorc.ir.elementwise import apply
 from tensorc.ir.functions import FUNCTIONS
-from tensorc.ir.propagate import ACCURACY, UNIT, Bounded, applied, cast, chosen, constant, stored
+from tensorc.ir.propagate import ACCURACY, applied, cast, chosen, constant, stored
 from tensorc.ir.propagate_reductions import reduced
 
 Array = npt.NDArray[Any]
@@ -211,10 +212,10 @@ def test_equal_extremes_without_error_are_no_rivals() -> None:
 
 def test_no_rounding_is_lost_to_underflow() -> None:
     """The smallest error of every type is a float64 of its own, the one of f64 too."""
-    assert all(propagate.TINY[dtype] > 0 for dtype in propagate.TINY)
+    assert all(bounded.TINY[dtype] > 0 for dtype in bounded.TINY)
     far = Bounded(np.array([[0.0], [-800.0]]), np.zeros(()))
     result = reductions.reduce("softmax", far.value, None, False)
-    assert propagate.tiny(F64) <= reduced("softmax", far, None, result, F64)[1, 0] < 1e-300
+    assert bounded.tiny(F64) <= reduced("softmax", far, None, result, F64)[1, 0] < 1e-300
 
 
 def test_zero_times_what_may_be_infinite_is_open() -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tensorc.codegen.cuda import CudaModule
-from tensorc.emulated import levels, request, with_roles
+from tensorc.cuda_levels import levels, request, with_roles
 from tensorc.ir.read_tile import read
 from tensorc.lang import read as programs
 from tests.codegen.tile_kernels import compiled, emit

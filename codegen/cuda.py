@@ -69,7 +69,12 @@ def emit(
     rows = any(map(dealt, program.kernels))
     pairs = zip(program.kernels, placed, strict=True)
     lanes = any(placement is None and dealt(kernel) is None for kernel, placement in pairs)
-    headers = ["device.cuh", "scalar.cuh", *["lanes.cuh"] * lanes]
+    headers = ["device.cuh", "scalar.cuh", *["lanes.cuh"] * (lanes or _exchanges(texts))]
     headers += [*["tile.cuh"] * (any(placed) or rows), *["rows.cuh"] * rows]
     head = f"// {program.name}\n" + "".join(f'#include "{name}"\n' for name in headers)
     return CudaModule("\n".join([head, *texts]), tuple(kernels))
+
+
+def _exchanges(texts: Sequence[str]) -> bool:
+    """Whether kernels for warps exchange other values than floats."""
+    return any("tcs_other(" in text for text in texts)

@@ -136,6 +136,8 @@ class Expressions:
             case Bitcast(target, arg):
                 return self.bits(target, arg)
             case Seen(index, after):
+                if index not in self.seen:
+                    raise NotImplementedError(f"how many elements of {index} were seen before")
                 return convert(self.seen[index][after], I64, dtype)
             case Round() | Reduce():
                 raise AssertionError(f"{type(expr).__name__} does not reach CUDA")

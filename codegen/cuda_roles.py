@@ -221,6 +221,9 @@ class Roles:
                     yield "}"
                     self.got = None  # or there may be none
                 case Put(ring, call):
+                    if call.operation not in self.operations.bodies:
+                        said = print_statement(item)
+                        raise NotImplementedError(f"values that pass between roles: {said}")
                     (name,) = self.operations.bodies[call.operation].statements
                     yield from self.rings.put(ring, call.at, self.operations.lets[name])
                 case Get(ring, at):

@@ -31,7 +31,7 @@ from tensorc.codegen.cuda_index import Index
 from tensorc.codegen.cuda_masks import masked
 from tensorc.codegen.cuda_scope import Scope, value_kind
 from tensorc.codegen.cuda_shared import element as shared_element
-from tensorc.ir.dtypes import BF16, BOOL, F16, F32, DType, value_of
+from tensorc.ir.dtypes import BF16, BOOL, F16, F32, DType, integer_range, value_of
 from tensorc.ir.functions import ALL, ANY, MAX, MIN, PROD, SUM, Reducer
 from tensorc.ir.tensor import Expr, Select, Value, free_indices
 from tensorc.ir.tile import Frame, Let, Operand, Tile
@@ -207,10 +207,8 @@ def reduction(scope: Scope, item: Let, across: bool = True) -> Iterator[str]:
     rows, columns = (set(side) & set(tile.axes) for side in (frame.rows, frame.columns))
     if rows and columns:
         raise NotImplementedError(f"{tile.name}: a reduction over {', '.join(item.reduced)}")
-    if kind.integral and op in (MAX, MIN):
-        raise NotImplementedError(f"{tile.name}: the {op} of integers across threads")
     outer = "i" if rows else ("j" if columns else "")
-    neutral = constant(_NEUTRAL[op], kind)
+    neutral = constant(_neutral(op, kind), kind)
     head = f"TCT_FOR({outer}, {shape[0]}) " if outer else ""
     yield head + "{"
     yield f"  {C_TYPES[kind]} part[4] = {{{', '.join([neutral] * 4)}}};"
@@ -221,8 +219,7 @@ def reduction(scope: Scope, item: Let, across: bool = True) -> Iterator[str]:
         own = tuple(f"part[{n}]" for n in pairs[outer])
         start = f"{scope.variables[item.onto.name]}[{outer}][side]"
         total = _function(op, (start, f"({_function(op, own, kind)})"), kind)
-        yield f"  TCT_FOR(side, 2) {name}[{outer}][side] = {total};"
-        yield "}"
+        yield from (f"  TCT_FOR(side, 2) {name}[{outer}][side] = {total};", "}")
         return
     if outer:
         yield "  TCT_FOR(side, 2) {"
@@ -303,9 +300,14 @@ def _function(op: Reducer, args: Sequence[str], kind: DType) -> str:
 def _shuffled(name: str, mask: int, kind: DType) -> str:
     if kind is F32:
         return f"tc_shfl_xor_f32({name}, {mask})"
-    if kind.bits <= 32:
-        return f"({C_TYPES[kind]})tc_shfl_xor((u32){name}, {mask})"
-    raise NotImplementedError(f"a reduction of {kind} across lanes")
+    return f"tcs_other({name}, {mask})"
+
+
+def _neutral(op: Reducer, kind: DType) -> str | int:
+    """What changes nothing: of integers the end of their range."""
+    if kind.integral and kind is not BOOL and op in (MAX, MIN):
+        return integer_range(kind)[0 if op is MAX else 1]
+    return _NEUTRAL[op]
 
 
 def operand(scope: Scope, item: Let) -> Iterator[str]:
@@ -365,8 +367,8 @@ def to_shared(scope: Scope, item: Let) -> Iterator[str]:
         value = f"{tests} ? {value} : 0.0f" if tests else bare(value)
         first = {axis: _first(lane) for axis, lane in own.items()}
         target = shared_element(item.tile, scope.region(item.tile), first)
-        target, loops = target.replace("(u16*)", "(u32*)"), frame.loops()
-        loops = loops.replace("TCT_FOR(reg, 4)", "TCT_FOR(half, 2)")
+        target = target.replace("(u16*)", "(u32*)")
+        loops = frame.loops().replace("TCT_FOR(reg, 4)", "TCT_FOR(half, 2)")
         if not lines and "reg" not in value.replace("[reg]", ""):
             both = [value.replace("[reg]", f"[2 * half{more}]") for more in ("", " + 1")]
             yield from (loops, f"  {target} = {PACKED[dtype]}({', '.join(both)});")

@@ -23,7 +23,7 @@ SMALL = 1 << 18  # bytes of an array that stays in a cache
 
 def streams(kernel: Kernel, static: Mapping[str, int]) -> dict[Read, tuple[str, int]]:
     """The reads to fetch ahead, with the index and the block of the loop in which they stand."""
-    walked = [block.index for block in kernel.grid]
+    walked = [block.index for block in kernel.grid if static.get(block.index) != 1]
     return dict(_streams(kernel.body, walked, static))
 
 
@@ -33,7 +33,8 @@ def _streams(
     for item in body:
         if not isinstance(item, Loop):
             continue
-        inner = [*walked, item.index]
+        once = item.index in static and static[item.index] <= item.block
+        inner = [*walked] if once and not item.carries else [*walked, item.index]
         yield from _streams(item.body, inner, static)
         nested = any(isinstance(part, Loop | Each) for part in statements(item.body))
         if nested or item.down or not item.carries:

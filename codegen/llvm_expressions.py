@@ -19,9 +19,10 @@ from tensorc.codegen.llvm_places import step_of
 from tensorc.codegen.llvm_scope import ZERO, Scope, values_in
 from tensorc.codegen.llvm_tiles import Tiles
 from tensorc.codegen.llvm_types import Operand
-from tensorc.ir.affine import coefficient, is_whole
+from tensorc.ir.affine import coefficient, is_whole, literal_integer
 from tensorc.ir.constants import fold
 from tensorc.ir.dtypes import BOOL, I32, I64, DType, value_of
+from tensorc.ir.node import fact
 from tensorc.ir.tensor import (
     Apply,
     Bitcast,
@@ -103,6 +104,10 @@ class Expressions:
                 function.name == "lt" and index == size
             ):
                 return self.inside(index, first)
+            case Apply(function, (left, right)) if (
+                function.name in _LESS and not first and self.ramps(left, right)
+            ):
+                return self.lanes_where(function.name, left, right)
             case Apply(function, args) if function.name in ("and", "or"):
                 return self.lazy(function.name, args, mask, first)
             case Apply(function, (base, exponent)) if function.name == "pow" and _few(exponent):
@@ -184,6 +189,28 @@ class Expressions:
         for index in sorted(self.scope.edges.intersection(indices)):
             total = self.both(total, self.inside(index, False))
         return total
+
+    def ramps(self, left: Expr, right: Expr) -> bool:
+        """Whether one side is a position, or something beside it, that grows by 1 from lane to
+        lane, and the other is the same on all."""
+        if not (_is_position(left) and _is_position(right)):
+            return False
+        lane = self.scope.vector((left, right))
+        moves = {coefficient(left, lane), coefficient(right, lane)} if lane else set[int | None]()
+        return moves == {0, 1}
+
+    def lanes_where(self, name: str, left: Expr, right: Expr) -> Operand:
+        """A comparison of such sides, in 32 bits: of the number of a lane with how far the other
+        side is from lane 0."""
+        lane, b = self.scope.vector((left, right)) or "", self.b
+        rising = coefficient(left, lane) == 1
+        moving, still = (left, right) if rising else (right, left)
+        start, end = (self.value(side, I64, None, True) for side in (moving, still))
+        width = self.scope.widths[lane]
+        far = b.extreme("min", b.minus(end, start), b.const(width, I64))
+        far = convert(b, b.extreme("max", far, b.const(-1, I64)), I32)
+        sides = (b.iota(width, I32), far) if rising else (far, b.iota(width, I32))
+        return b.op(f"icmp {_LESS[name]}", *sides, BOOL)
 
     def inside(self, index: str, first: bool) -> Operand:
         """The lanes of an index that lie in its extent: of a vector those below what is left of
@@ -315,6 +342,24 @@ def stored_type(expr: Expr) -> DType:
             return dtype
         case _:
             return resolved(value_type(expr), I64)
+
+
+_LESS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
+
+
+@fact
+def _is_position(expr: Expr) -> bool:
+    """Whether an expression is made of positions, extents and whole numbers by sums alone: far from
+    where 64 bits end."""
+    match expr:
+        case Position() | Extent():
+            return True
+        case Literal():
+            return abs(literal_integer(expr) or 1 << 31) < 1 << 31 or expr.value == 0
+        case Apply(function, args):
+            return function.name in ("add", "sub", "neg") and all(map(_is_position, args))
+        case _:
+            return False
 
 
 def _few(exponent: Expr) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tensorc.codegen.llvm_scope import Storage, values_in
 from tensorc.ir.affine import coefficient, literal_integer
+from tensorc.ir.dtypes import BOOL
 from tensorc.ir.node import postorder
 from tensorc.ir.tensor import Apply, Expr, Literal, Position, Read, Value, free_indices
 from tensorc.ir.tile import Each, Kernel, Let, Loop, Statement, Store, Tile
@@ -147,11 +148,13 @@ class Places:
     # --- decisions ------------------------------------------------------------------------------
 
     def _fits(self, tile: Tile) -> bool:
-        """Whether a tile may be an SSA vector, looked at alone."""
+        """Whether a tile may be an SSA vector, looked at alone. Masks of an odd number of lanes
+        are taken apart bit by bit where they live from block to block."""
         axes = self.lane_axes(tile)
         lanes = self.lanes(tile)
         alone = len(axes) <= 1 and not set(axes) & self.parted
-        return tile.space == "register" and alone and self._short(lanes)
+        odd = tile.dtype is BOOL and lanes & (lanes - 1) != 0
+        return tile.space == "register" and alone and self._short(lanes) and not odd
 
     def _settle(self, carries: Sequence[str]) -> None:
         """SSA vectors whose statement runs its vectors along another index become buffers, and so

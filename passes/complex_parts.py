@@ -141,6 +141,8 @@ class _Parts:
                 return self.reduction(item)
             case Apply(function, (base, exponent)) if function.name == "pow":
                 return self.power(base, exponent, part_type(value_type(item)))
+            case Apply(function, (number, divisor)) if function.name == "div":
+                return self.quotient(number, divisor, value_type(item))
             case Apply(function, args):
                 return self.function(function.name, args)
             case _:
@@ -167,6 +169,14 @@ class _Parts:
         for other in others:
             first = formula(first, other)
         return first
+
+    def quotient(self, number: Expr, divisor: Expr, dtype: DType) -> Pair:
+        """A quotient. Numbers of two types meet in the wider one before anything is computed: the
+        formula divides parts of the divisor by each other."""
+        (a, b), (c, d) = self.pair(number), self.pair(divisor)
+        if not dtype.weak:
+            a, b, c, d = (_as(part_type(dtype), part) for part in (a, b, c, d))
+        return FORMULAS["div"]((a, b), (c, d))
 
     def power(self, base: Expr, exponent: Expr, kind: DType) -> Pair:
         """A power with parts of type `kind`: by products where the exponent is a whole literal,
@@ -235,7 +245,7 @@ def _whole(exponent: Expr) -> int | None:
 
 
 def _as(kind: DType, item: Expr) -> Expr:
-    """The part in the type of its power: an integer is not narrowed on the way."""
+    """The part in the type of the result: an integer is not narrowed on the way."""
     own = value_type(item)
     return item if own is kind or own.weak else Cast(kind, item)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tensorc.cuda_levels import levels, request, with_roles
 from tensorc.cuda_ways import choose
 from tensorc.ir.tensor import Tensor
 
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from tensorc.codegen.driver import Module
     from tensorc.codegen.emulator import Emulator
     from tensorc.prepare import Prepared
-
-__all__ = ["levels", "request", "run", "run_on", "with_roles"]
 
 Array = npt.NDArray[Any]
 _EMULATORS: dict[str, Emulator] = {}

@@ -127,7 +127,7 @@ def _fuse(state: State, request: Request) -> State:
     if MACHINES[request.target.machine].plain != "vector":
         return Planned(state, None, ("kernels for GPUs are planned where they are tiled",))
     target, units = request.target, _units(request)
-    setting = Setting(_widths(request), units, target.machine, request.static)
+    setting = Setting(_widths(state, request), units, target.machine, request.static)
     return choose_plan(state, setting, request.cuts)
 
 
@@ -146,7 +146,7 @@ def _tiled(state: State, request: Request) -> tuple[TileProgram, Mapping[str, st
     if state.plan is not None:
         lanes, static = target.lanes, request.static
         return tile_fused(program, state.plan, lanes, units, target.machine, static), {}
-    widths, ordered = _widths(request), request.policy == "strict"
+    widths, ordered = _widths(program, request), request.policy == "strict"
     if target.product and not ordered:
         from tensorc.passes.tiling.tile_placed import tile_placed
         from tensorc.solving import solved
@@ -165,11 +165,19 @@ def _units(request: Request) -> dict[str, int | None]:
     return {name: unit_axis(strides) for name, strides in layouts}
 
 
-def _widths(request: Request) -> Widths:
+def _widths(program: Program, request: Request) -> Widths:
+    """The register tile of a program: the request's, or where sizes may choose, the best."""
+    from tensorc.machine.machines import MACHINES
     from tensorc.passes.tiling.lower import Widths
 
     target = request.target
-    return Widths(target.lanes, target.vectors, target.rows)
+    first = Widths(target.lanes, target.vectors, target.rows, target.packed)
+    free = request.by_size and request.policy == "fast" and not target.settled
+    if not free or target.rows == 1 or not request.static:
+        return first
+    from tensorc.passes.tiling.register_tiles import best
+
+    return best(program, MACHINES[target.machine], first, _units(request), request.static)
 
 
 PIPELINE: tuple[Pass, ...] = (

@@ -19,13 +19,16 @@ CUTS = "cost"  # where kernels end unless a request says otherwise: see `passes.
 class Target:
     """What is compiled for: the machine file, lanes of 32 bits in one of its vectors, and the
     register tile in which rows share what they read: `vectors` side by side in `rows` rows.
-    `product`: a GPU on whose tensor cores products are done ("": on none)."""
+    `product`: a GPU on whose tensor cores products are done ("": on none). `packed`: as in
+    `lower.Widths`. `settled`: the tile is this one, whatever the sizes."""
 
     machine: str
     lanes: int
     vectors: int = 1
     rows: int = 1
     product: str = ""
+    packed: bool = False
+    settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,9 @@ class Request:
         return not self.deterministic
 
 
+NEON = Target("neon", 4, 4, 6)
+
+
 def cpu_target() -> Target:
     """This machine's vectors, from its CPU features."""
     from tensorc.libraries import llvm
@@ -79,6 +85,8 @@ def cpu_target() -> Target:
         return Target("avx512", 16, 4, 6)
     if features.get("avx2") and features.get("fma"):
         return Target("avx2", 8, 2, 6)
+    if features.get("neon"):
+        return NEON
     return Target("generic", 4, 2, 3)
 
 

@@ -145,7 +145,7 @@ class _Encoder:
                 return self.term(arg, names)
             case Reduce():
                 return self.reduced(expr, names)
-            case Round(dtype, arg) if value_type(arg) is self.made.dtype:
+            case Round(dtype, arg) if self.behind_guards and value_type(arg) is self.made.dtype:
                 return Rounded(dtype.name, self.term(arg, names))
             case _:
                 return self.leaf(expr, names)

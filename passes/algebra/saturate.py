@@ -82,6 +82,12 @@ def sizes_of(encoded: Encoded, extents: Mapping[str, int]) -> dict[str, int]:
     return {name: evaluate(size, known) for name, size in encoded.extents.items()}
 
 
+def sizes_of_program(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The stated sizes of a program's indices, and those of `sizes` that it has."""
+    stated = {n: size.constant for n, size in program.extents if size.constant is not None}
+    return {**{name: sizes[name] for name, _ in program.extents if name in sizes}, **stated}
+
+
 def _rewritten(
     encoded: Encoded,
     sizes: Mapping[str, int],

@@ -23,7 +23,7 @@ from tensorc.passes.scheduling.schedule_polish import Aim, polish
 from tensorc.passes.scheduling.schedule_search import Effort, Found, Meter, search
 from tensorc.passes.scheduling.schedule_short import FEW, for_few
 
-JIT = Effort(total=0.3, probe=0.25, polish=0.1, deepen=False, gap=1 / 256)
+JIT = Effort(total=0.22, probe=0.2, polish=0.1, deepen=False, gap=1 / 256)
 """For a first call: an answer in about a second, within 0.4 % of its bound if that is quick. Its
 work is what ends it and not the clock, so that the answer is the same on a busy machine."""
 

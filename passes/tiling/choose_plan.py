@@ -18,7 +18,7 @@ from tensorc.ir.tile import TileProgram
 from tensorc.passes.fusion.agree import compares_again
 from tensorc.passes.fusion.fuse import fuse, intermediates, is_large
 from tensorc.passes.fusion.inline import Unfused
-from tensorc.passes.fusion.price import GUESS, sizes_of
+from tensorc.passes.fusion.price import GUESS, size_in_bytes, sizes_of
 from tensorc.passes.tiling.contiguity import Units
 from tensorc.passes.tiling.estimate_cpu import estimate
 from tensorc.passes.tiling.lower import Widths, lower
@@ -26,7 +26,8 @@ from tensorc.passes.tiling.tile_fused import tile_fused
 
 # Plans to compare, by where kernels are asked to end: by estimate, or as seldom as may be.
 _WAYS = {"cost": ("cost", "none"), "none": ("none",)}
-WORTH = 0.9  # of the time of the plain lowering: what is saved has to exceed what estimates miss
+WORTH = 0.95  # of the time of the plain lowering: what is saved has to exceed what estimates miss
+FRESH = 0.08  # nanoseconds a byte of a workspace, that the system clears a page at a time
 
 
 @dataclass(frozen=True)
@@ -98,10 +99,11 @@ def _fused(program: Program, plan: Plan, setting: Setting) -> TileProgram:
 
 
 def _time(program: Program, text: TileProgram, setting: Setting) -> float:
-    """Microseconds."""
+    """Microseconds of the kernels and for the workspaces, which every call takes afresh."""
     values = {item.tensor.name: GUESS for item in program.parameters if item.const}
     sizes = {**values, **sizes_of(program, setting.static), **setting.static}
-    return estimate(text, sizes, setting.widths.lanes, setting.units) / 1000
+    fresh = sum(size_in_bytes(tensor, sizes) for tensor in text.workspaces) * FRESH
+    return (estimate(text, sizes, setting.widths.lanes, setting.units) + fresh) / 1000
 
 
 def _settled(program: Program, static: Mapping[str, int]) -> bool:

@@ -72,6 +72,7 @@ from tensorc.passes.tiling.early_reads import conjunction, entered, may_leave, o
 from tensorc.passes.tiling.long_reductions import split_long
 from tensorc.passes.tiling.name_shared import shared_parts
 from tensorc.passes.tiling.neutral import COMBINE, identity
+from tensorc.passes.tiling.panels import panels, product_of
 from tensorc.passes.tiling.thread_lanes import MOST, known, lanes_of_thread
 from tensorc.passes.tiling.tile_scopes import COSTLY
 from tensorc.passes.tiling.turn_operands import turn_operands
@@ -84,11 +85,13 @@ SPARE = 1.15  # of the least work, what longer pieces of rows may cost
 @dataclass(frozen=True)
 class Widths:
     """The register tile of a machine: `lanes` of 32 bits in a vector; where rows share what they
-    read, `vectors` of them side by side in each of `rows` rows."""
+    read, `vectors` of them side by side in each of `rows` rows; `packed`: panels of what they
+    share are copied first, where that can be (see `panels`)."""
 
     lanes: int
     vectors: int = 1
     rows: int = 1
+    packed: bool = False
 
 
 def lower(
@@ -149,6 +152,10 @@ class _Lowering:
         self.scopes = [_Scope(None, 1)]
 
     def kernel(self, equation: Equation) -> Kernel:
+        found = product_of(equation, self.units) if self.widths.packed else None
+        if found is not None and found.packs(self.static) and not self.ordered:
+            lanes = self.lanes * self.widths.vectors * 4 // max(4, _widest(equation.body))
+            return panels(found, lanes, self.static, self.taken)
         body = equation.body.arg if isinstance(equation.body, Round) else equation.body
         subscripts = tuple(Position(index) for index in equation.indices)
         element = Read(equation.tensor, subscripts)
@@ -156,6 +163,7 @@ class _Lowering:
         inner = [i for item in reduces if not self.in_order(item) for i in item.indices]
         lane = lanes_of(equation.indices, inner, body, element, self.units)
         rows = rows_of(equation.indices, lane, body) if self.widths.rows > 1 else None
+        rows = None if rows is not None and self.static.get(rows) == 1 else rows
         if lane is not None and self.threads:
             others = known((i for i in equation.indices if i != lane), self.static)
             self.thread(lane, [*reads_in(body), element], others)
@@ -184,7 +192,7 @@ class _Lowering:
         found: dict[str, int] = {}
         if lane is not None:
             found[lane] = self.fitting(lane, lanes)
-        if rows is not None and self.static.get(rows, 2) > 1:
+        if rows is not None:
             found[rows] = self.widths.rows
         return found
 
@@ -397,10 +405,14 @@ class _Lowering:
         return cast(Expr, replaced(expr, known.get))
 
     def inner_lanes(self, index: str | None) -> int:
-        """The block of a reduction's own lanes: wide where rows share what they read."""
+        """The block of a reduction's own lanes: several vectors, so that sums need not wait for
+        themselves."""
+        if index is None:
+            return 1
+        most = self.widths.vectors
         shared = any(scope.index == self.row for scope in self.scopes if scope.index)
-        lanes = self.lanes * (self.widths.vectors if shared else 1)
-        return self.fitting(index, lanes) if index is not None else 1
+        count = most if shared or most == 1 else self.side_by_side(self.static.get(index), most)
+        return self.fitting(index, self.lanes * count)
 
     def tile(self, stem: str, axes: tuple[str, ...], dtype: DType) -> Tile:
         """A register tile with a fresh name."""

@@ -157,8 +157,8 @@ def _measured(program: Program, request: Request) -> Request:
     for item in found:
         tile = item.request.target
         click.echo(
-            f"{tile.rows} rows by {tile.vectors} vectors: {item.seconds * 1e6:,.1f} us, "
-            f"bound {item.bound:.2f}",
+            f"{tile.rows} rows by {tile.vectors} vectors{', packed' * tile.packed}: "
+            f"{item.seconds * 1e6:,.1f} us, predicted {item.predicted * 1e6:,.1f} us",
             err=True,
         )
     return found[0].request

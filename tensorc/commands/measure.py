@@ -3,51 +3,69 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
 from tensorc.compiler import compile_cpu
+from tensorc.ir.sizes import bind
 from tensorc.ir.tensor import Program
-from tensorc.request import Request
+from tensorc.request import Request, Target
+from tensorc.runtime.compiled import Compiled
+
+if TYPE_CHECKING:
+    from tensorc.passes.tiling.lower import Widths
 
 ROUNDS = 5
 SPENT = 0.01  # seconds of calls in a round
-MOST = 12  # candidates that are compiled: the first by the bound
+MOST = 12  # candidates that are compiled: the first by prediction
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What is compiled for, its bound (see `register_tiles`), and seconds of a call."""
+    """What is compiled for, the seconds that `register_tiles` predicts, and those of a call."""
 
     request: Request
-    bound: float
+    predicted: float
     seconds: float
 
 
 def measure(
-    program: Program, request: Request, arrays: Mapping[str, npt.NDArray[Any]]
+    program: Program, request: Request, arrays: Mapping[str, npt.NDArray[Any]], most: int = MOST
 ) -> list[Measured]:  # fmt: skip
     """The candidates for a request in which every extent is fixed, fastest first.
 
     All are called in turn, in rounds; a candidate's time is that of its best round.
     """
     kernels = [
-        (bound, candidate, compile_cpu(program, candidate))
-        for bound, candidate in candidates(program, request)
+        (predicted, candidate, compile_cpu(program, candidate))
+        for predicted, candidate in candidates(program, request)[:most]
     ]
-    best = [float("inf")] * len(kernels)
-    for _ in range(ROUNDS):
-        for place, (_, _, kernel) in enumerate(kernels):
-            best[place] = min(best[place], _seconds(lambda kernel=kernel: kernel(**arrays)))
-    found = [Measured(r, bound, s) for (bound, r, _), s in zip(kernels, best, strict=True)]
+    extents = bind(program, {n: a.shape for n, a in arrays.items()}, request.static)
+    spent = times([kernel for _, _, kernel in kernels], arrays, extents)
+    found = [Measured(r, p, s) for (p, r, _), s in zip(kernels, spent, strict=True)]
     return sorted(found, key=lambda item: item.seconds)
 
 
+def times(
+    kernels: Sequence[Compiled], arrays: Mapping[str, npt.NDArray[Any]], extents: Mapping[str, int]
+) -> list[float]:
+    """Seconds of a call of each kernel on one thread, in its best round. `extents`: of every
+    index of the program."""
+    calls = [kernel.bound(arrays, extents, 1) for kernel in kernels]
+    operands = list(arrays.values())
+    best = [float("inf")] * len(calls)
+    for _ in range(ROUNDS):
+        for place, call in enumerate(calls):
+            best[place] = min(best[place], _seconds(lambda call=call: call(operands)))
+    return best
+
+
 def candidates(program: Program, request: Request) -> list[tuple[float, Request]]:
-    """Requests for the register tiles worth a thought, with their bounds, the least first."""
+    """Requests for the ways to tile that are worth a thought, with the seconds predicted for their
+    products, the least first."""
     from tensorc.machine.machines import MACHINES
     from tensorc.passes.canonicalise import canonicalise
     from tensorc.passes.tiling.lower import Widths
@@ -56,11 +74,15 @@ def candidates(program: Program, request: Request) -> list[tuple[float, Request]
     target = request.target
     first = Widths(target.lanes, target.vectors, target.rows)
     tiles = register_tiles(MACHINES[target.machine], first)
-    found = ranked(canonicalise(program), tiles, {}, request.static)[:MOST]
+    found = ranked(canonicalise(program), tiles, {}, request.static)
     return [
-        (bound, replace(request, target=replace(target, vectors=t.vectors, rows=t.rows)))
-        for bound, t in found
+        (item.seconds, replace(request, target=_settled(target, item.widths))) for item in found
     ]
+
+
+def _settled(target: Target, tile: Widths) -> Target:
+    """The machine with this tile, whatever the sizes."""
+    return replace(target, vectors=tile.vectors, rows=tile.rows, packed=tile.packed, settled=True)
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -1,13 +1,15 @@
-"""CPUs: AVX-512, AVX2 with FMA, and any processor with vectors of 16 bytes.
+"""CPUs: AVX-512, AVX2 with FMA, NEON, and any processor with vectors of 16 bytes.
 
 Every statement can be done by `vector`, one vector of the last axis at a time. Products have a
 register tile of R rows by C columns, `fma.RxC`: its accumulators, one row of B and a broadcast
 element of A fit the register file (6 x 4 + 4 + 1 of 32 registers of 64 bytes; 6 x 2 + 2 + 1 of 16
-of 32 bytes; 4 x 2 + 2 + 1 of 16 of 16 bytes), and no more than 6 rows lets A stay in place. B is
-packed in panels of C columns, or is one panel as it is.
+of 32 bytes; of 16 bytes 6 x 4 + 4 + 1 of 32, or 4 x 2 + 2 + 1 of 16), and no more than 6 rows lets
+A stay in place. B is packed in panels of C columns, or is one panel as it is.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from tensorc.ir.dtypes import F32, STORAGE
 from tensorc.ir.functions import FUNCTIONS, SUM
@@ -15,6 +17,25 @@ from tensorc.ir.tensor import Apply, Value
 from tensorc.ir.tile import Layout, Linear, Panel, Strided
 from tensorc.machine.instruction import Cost, Instruction, Machine, Place, Role, Slot, table
 
+
+@dataclass(frozen=True)
+class Caches:
+    """What one core has, as tiles are ranked by: bytes of the first and second cache, ways of the
+    second, and bytes a cycle that the second one, and what lies behind it, deliver."""
+
+    first: int = 32 << 10
+    second: int = 1 << 20
+    ways: int = 16
+    near: float = 32.0
+    far: float = 12.0
+
+    @property
+    def span(self) -> int:
+        """Bytes from one line to the next that has its set in the second cache."""
+        return self.second // self.ways
+
+
+CACHES = Caches()  # of server processors of the last years, the smaller ones; ranks depend little
 SPACES = ("global", "packed", "memory", "register")
 _ANYWHERE = tuple(Place(space) for space in SPACES)
 _ANY = Slot("s", (), STORAGE, _ANYWHERE)
@@ -65,4 +86,5 @@ def _cpu(name: str, vector: int, registers: int, rows: int, columns: int) -> Mac
 
 AVX512 = _cpu("avx512", 64, 32, 6, 64)
 AVX2 = _cpu("avx2", 32, 16, 6, 16)
+NEON = _cpu("neon", 16, 32, 6, 16)
 GENERIC = _cpu("generic", 16, 16, 4, 8)

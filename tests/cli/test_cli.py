@@ -279,7 +279,7 @@ def test_what_cannot_be_decided_fails_in_full(gemv: str, monkeypatch: pytest.Mon
 def test_compile_measures_tiles(gemv: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("compile", gemv, "--size", "m=30,k=40", "--measure", "--emit", "tile") == 0
     out, err = capsys.readouterr()
-    times = [line for line in err.splitlines() if " us, bound " in line]
+    times = [line for line in err.splitlines() if " us, predicted " in line]
     assert 2 <= len(times) <= 12 and out.startswith("program gemv")
     assert run("compile", gemv, "--size", "m=30", "--measure") == 2
     assert "--size k=N is missing" in capsys.readouterr().err

@@ -110,7 +110,7 @@ def test_the_source_of_softmax(golden: Golden) -> None:
 
 
 def test_an_argmin_of_products_on_tensor_cores_or_not() -> None:
-    """Integers are reduced by plain kernels; the element found is the minimum to the last bit."""
+    """The element found is the minimum to the last bit."""
     compiler()
     (program,) = read(
         "op nearest(x: f16[p, d], c: f16[k, d]) -> a: i64[p], least: f32[p]\n"

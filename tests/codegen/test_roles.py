@@ -66,7 +66,7 @@ def test_attention_is_clean_and_right() -> None:
 
 
 # Without any one of them some interleaving reads what is not there, or waits for ever.
-PARTS = ["get A[step]", "get B[step]", "turn mma.consumer0", "done A[step - 1]"]
+PARTS = ["get A[step]", "get B[step]", "turn mma", "done A[step - 1]"]
 
 
 @pytest.mark.parametrize("part", PARTS if CAMPAIGN else PARTS[:1])

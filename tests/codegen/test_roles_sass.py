@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.sass import Instruction, instructions, listing, loop_codes, loops
 from benchmarks.sass_order import Step, flight_faults, order_faults, steps
-from tensorc.emulated import levels, request, with_roles
+from tensorc.cuda_levels import levels, request, with_roles
 from tensorc.ir.channel import Role
 from tensorc.lang import read
 from tensorc.machine.machines import MACHINES

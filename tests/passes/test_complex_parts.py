@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -300,3 +301,27 @@ def test_the_part_that_is_read_is_checked() -> None:
     assert op(x, t).tolist() == [4, 2]
     with pytest.raises(tc.OutOfRange):
         op(x, t + 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("complex128", "complex64"),
+        ("f64", "complex64"),
+        ("complex64", "f64"),
+        ("complex64", "complex128"),
+    ],
+)
+def test_a_quotient_of_two_types_is_computed_in_the_wider_one(first: str, second: str) -> None:
+    (op,) = tc.loads(
+        f"op f(x: {first}[n], y: {second}[n]) -> z: complex128[n]\n  z[n] = x[n] / y[n]\n"
+    )
+    draw = np.random.default_rng(3)
+    real = draw.standard_normal((4, 50))
+    x, y = real[0] + 1j * real[1], real[2] + 1j * real[3]
+    kinds = {"complex128": np.complex128, "complex64": np.complex64, "f64": np.float64}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x, y = x.astype(kinds[first]), y.astype(kinds[second])
+    for device in ("cpu", "emulator"):
+        np.testing.assert_allclose(op.on(device)(x, y), x / y.astype(complex), rtol=1e-14)

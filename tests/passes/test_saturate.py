@@ -14,6 +14,7 @@ import pytest
 from benchmarks.problems.rewrites import DISCOVERIES, Discovery
 from examples.sizes import EXAMPLES, Example
 from tensorc.fuzz.data import array
+from tensorc.ir.accept import Outcome
 from tensorc.ir.interpret_tensor import interpret
 from tensorc.ir.polynomial import Symbol, evaluate
 from tensorc.ir.print_tensor import show_program
@@ -28,6 +29,8 @@ from tensorc.passes.algebra.rules import FAST, RULES
 from tensorc.passes.algebra.saturate import Rewritten, rewrite
 from tensorc.passes.algebra.validate import validate
 from tensorc.passes.canonicalise import canonicalise
+from tensorc.prepare import prepare, run_prepared
+from tensorc.verify import judge
 from tests.conftest import Golden
 
 Array = npt.NDArray[Any]
@@ -267,6 +270,22 @@ def test_what_was_wrong_stays_right(name: str) -> None:
     assert not verify(made.program, accesses=False)
     assert validate(program, made.program, sizes).passed, show_program(made.program)
     assert_equal(program, made.program, sizes)
+
+
+def test_what_is_compared_may_be_rewritten_and_is_not_judged() -> None:
+    """As the page on numerics says of comparisons."""
+    text = "op f(x: f32[i]) -> y: bool[i]\n  y[i] = {}"
+    x = np.array([0.1, 0.2, 1, 3], np.float32)
+    sizes = {"i": 4}
+    (computed,) = read(text.format("x[i] * 0 + 0.1 == 0.1"), "compared.tc")
+    (given,) = read(text.format("x[i] == 0.1"), "compared.tc")
+    assert not interpret(computed, {"x": x}, sizes)["y"].any()
+    assert interpret(given, {"x": x}, sizes)["y"].tolist() == [True, False, False, False]
+    call = prepare(computed, {"x": x})
+    outputs = run_prepared(call)
+    assert outputs["y"].all()
+    assert judge(call, outputs)["y"].outcome is Outcome.UNDECIDED
+    assert run_prepared(prepare(given, {"x": x}))["y"].tolist() == [True, False, False, False]
 
 
 @pytest.mark.parametrize("constant", ["0.0", "3.0", "0.1"])

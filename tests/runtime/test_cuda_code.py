@@ -12,9 +12,10 @@ from tensorc.codegen.cuda import CudaModule
 from tensorc.codegen.cuda_launch import Placed, misfit, row_major
 from tensorc.cuda_code import code_of
 from tensorc.cuda_levels import request
-from tensorc.cuda_ways import explained, first, ways
+from tensorc.cuda_ways import explained, first, usable, ways
 from tensorc.ir.tensor import Program
 from tensorc.lang import read
+from tests.passes.test_tile_chain import CHAINS
 
 GEMM = "op f(a: f16[m, k], w: f16[k, n]) -> o: f16[m, n]\n  o[m, n] = sum[k](a[m, k] * w[k, n])\n"
 COPY = "op g(z: complex64[n]) -> y: complex64[n]\n  y[n] = 2 * z[n]\n"
@@ -71,6 +72,13 @@ def test_ways_of_an_architecture() -> None:
     odd = first(item, request("sm_90a", {**SIZES, "n": 17}, {}))
     assert odd.target.product == "a100"
     assert first(program(COPY), request("sm_90a", {}, {})).target.product == ""
+
+
+def test_what_has_no_text_for_tensor_cores_is_plain() -> None:
+    item = program(CHAINS["layer norm and product"])
+    for arch in ("sm_80", "sm_90a"):
+        found = usable(item, request(arch, {}, {}))
+        assert all(code_of(item, way).module.text for way in found)
 
 
 def test_which_way_a_call_takes_is_explained() -> None:

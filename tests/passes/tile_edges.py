@@ -29,7 +29,7 @@ MOST = 16384  # a size that no edge asks for more than
 # is computed, or count how often it is.
 KEPT = {
     "conv2d": ("r", "s"), "cg_product": ("i", "j", "k"), "embedding": ("v",),
-    "grouped_query_attention": ("g", "h"),
+    "grouped_query_attention": ("g", "h"), "mla_decode": ("h",),
 }  # fmt: skip
 
 

@@ -93,7 +93,8 @@ def _row(item: PlannedKernel, scene: Scene) -> str:
         raise Unfused(f"nothing that it reduces lies side by side along {first}")
     if any(_is_far(read, index, scene) for read, index in _row_reads(item)):
         raise Unfused(f"what it reduces lies far apart along {first}")
-    own = [i for i in item.grid if scene.extents[i] in sizes]
+    reduced = frozenset[str]().union(*(free_indices(state.reduce) for state in _states(item)))
+    own = [i for i in item.grid if scene.extents[i] in sizes and i not in reduced]
     unit = [i for i in own if all(output.indices[-1] == i for output in _having(item, i))]
     return unit[-1] if unit else first
 

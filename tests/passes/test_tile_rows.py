@@ -6,8 +6,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+import tensorc as tc
 from tensorc.ir.print_tile import show
 from tensorc.ir.sizes import bind
 from tensorc.ir.tile import Blocked, Kernel, Let, Loop, TileProgram
@@ -183,3 +185,16 @@ def test_a_deal_that_does_not_come_out_is_refused() -> None:
     body = (dataclasses.replace(first, tile=tile), *kernel.body[1:])
     broken = dataclasses.replace(made, kernels=(dataclasses.replace(kernel, body=body),))
     assert any("T24" in fault and "are not dealt to" in fault for fault in verify(broken))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_rows_are_not_an_index_that_their_own_sum_has(arch: str) -> None:
+    """Extents of one constant are one row only where no sum needs both indices."""
+    (op,) = tc.loads(
+        "op f(q: f32[8, 2, 8], k: f32[8, 2, 8]) -> p: f32[2, 8, 8]\n"
+        "  p[h=2, t=8, v=8] = sum[d=8](q[t, h, d] * k[v, h, d])\n"
+    )
+    draw = np.random.default_rng(2)
+    q, k = (draw.integers(-4, 5, (8, 2, 8)).astype(np.float32) for _ in range(2))
+    found = op.on("emulator", arch=arch)(q, k)
+    np.testing.assert_array_equal(found, np.einsum("thd,vhd->htv", q, k))

@@ -25,8 +25,9 @@ from tensorc.ir.tile import TileProgram
 from tensorc.lang import read
 from tensorc.passes.canonicalise import canonicalise
 from tensorc.passes.fusion.fuse import fuse
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.choose_plan import Setting, choose_plan
-from tensorc.passes.tiling.lower import Widths, lower
+from tensorc.passes.tiling.lower import lower
 from tensorc.passes.tiling.tile_fused import tile_fused
 from tensorc.passes.tiling.tile_gpu import tile_gpu
 from tests.codegen.tile_kernels import emit, emulated

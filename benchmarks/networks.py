@@ -44,7 +44,8 @@ from tensorc.passes.algebra.saturate import rewrite
 from tensorc.passes.algebra.validate import validate
 from tensorc.passes.canonicalise import canonicalise
 from tensorc.passes.tiling.audit import audit
-from tensorc.passes.tiling.lower import Widths, lower
+from tensorc.passes.tiling.block_sizes import Widths
+from tensorc.passes.tiling.lower import lower
 from tensorc.pipeline import run_passes
 
 MACHINE = Path(__file__).parent / "problems" / "t4.toml"

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tensorc.codegen.cuda_fragments import LANE, positions
+from tensorc.codegen.cuda_frames import Frames, frames
 from tensorc.codegen.cuda_functions import bare, narrowed
 from tensorc.codegen.cuda_index import Index
 from tensorc.codegen.cuda_scope import Scope
-from tensorc.codegen.cuda_simt import PACKED, Frames, block, frames
+from tensorc.codegen.cuda_simt import PACKED, block
 from tensorc.ir.dtypes import F32, value_of
 from tensorc.ir.tensor import Expr, Position, Tensor, free_indices, resolved, value_type
 from tensorc.ir.tile import Store

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tensorc.explain import Report, Step
     from tensorc.ir.plan import Planned
     from tensorc.ir.tile import TileProgram
-    from tensorc.passes.tiling.lower import Widths
+    from tensorc.passes.tiling.block_sizes import Widths
 
 _LOG = logging.getLogger("tensorc")
 SECONDS = 10.0  # after which a solver is killed; its pass then leaves the program as it is
@@ -168,7 +168,7 @@ def _units(request: Request) -> dict[str, int | None]:
 def _widths(program: Program, request: Request) -> Widths:
     """The register tile of a program: the request's, or where sizes may choose, the best."""
     from tensorc.machine.machines import MACHINES
-    from tensorc.passes.tiling.lower import Widths
+    from tensorc.passes.tiling.block_sizes import Widths
 
     target = request.target
     first = Widths(target.lanes, target.vectors, target.rows, target.packed)

@@ -91,7 +91,7 @@ def tiled(program: Program, arch: str, sizes: Mapping[str, int]) -> Tiled:
     """Level 2 of an operator for the tensor cores of `arch`, extents in `sizes` fixed: that of the
     kernels that are made of it, or, where those are plain, what did not fit."""
     from tensorc.cuda_levels import request
-    from tensorc.passes.tiling.lower import Widths
+    from tensorc.passes.tiling.block_sizes import Widths
     from tensorc.passes.tiling.tile_gpu import tile_gpu
     from tensorc.passes.tiling.tile_placed import tile_placed
     from tensorc.pipeline import planned

@@ -19,9 +19,10 @@ from tensorc.passes.fusion.agree import compares_again
 from tensorc.passes.fusion.fuse import fuse, intermediates, is_large
 from tensorc.passes.fusion.inline import Unfused
 from tensorc.passes.fusion.price import GUESS, size_in_bytes, sizes_of
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.contiguity import Units
 from tensorc.passes.tiling.estimate_cpu import estimate
-from tensorc.passes.tiling.lower import Widths, lower
+from tensorc.passes.tiling.lower import lower
 from tensorc.passes.tiling.tile_fused import tile_fused
 
 # Plans to compare, by where kernels are asked to end: by estimate, or as seldom as may be.

@@ -19,9 +19,9 @@ from tensorc.ir.walk_tile import statements
 from tensorc.machine.machines import MACHINES
 from tensorc.machine.product import Product, load_product
 from tensorc.passes.fusion.inline import Unfused
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.contiguity import Units
 from tensorc.passes.tiling.estimate import Estimate, estimate
-from tensorc.passes.tiling.lower import Widths
 from tensorc.passes.tiling.shapes import SUMS, Shape, shapes
 from tensorc.passes.tiling.tile_chain import NoProduct, tile_chain
 from tensorc.passes.tiling.tile_product import Scene, Tiler, one_product, tile_product

@@ -21,7 +21,7 @@ condition. Fusion and tiling proper are other passes; this one is their fallback
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -60,6 +60,7 @@ from tensorc.ir.tile import (
 from tensorc.machine.instruction import Machine
 from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import call, variants
+from tensorc.passes.tiling.block_sizes import BlockSizes, Widths, widest
 from tensorc.passes.tiling.contiguity import (
     Units,
     lanes_of,
@@ -73,25 +74,11 @@ from tensorc.passes.tiling.long_reductions import split_long
 from tensorc.passes.tiling.name_shared import shared_parts
 from tensorc.passes.tiling.neutral import COMBINE, identity
 from tensorc.passes.tiling.panels import panels, product_of
-from tensorc.passes.tiling.thread_lanes import MOST, known, lanes_of_thread
-from tensorc.passes.tiling.tile_scopes import COSTLY
+from tensorc.passes.tiling.thread_lanes import MOST, known
 from tensorc.passes.tiling.turn_operands import turn_operands
 from tensorc.passes.tiling.whole_loops import peel, whole_loop
 
 SQUARE = 64  # elements along both sides of a block that a CPU turns
-SPARE = 1.15  # of the least work, what longer pieces of rows may cost
-
-
-@dataclass(frozen=True)
-class Widths:
-    """The register tile of a machine: `lanes` of 32 bits in a vector; where rows share what they
-    read, `vectors` of them side by side in each of `rows` rows; `packed`: panels of what they
-    share are copied first, where that can be (see `panels`)."""
-
-    lanes: int
-    vectors: int = 1
-    rows: int = 1
-    packed: bool = False
 
 
 def lower(
@@ -148,13 +135,13 @@ class _Lowering:
         self.lanes, self.units, self.extents = widths.lanes, units, program.extent_of
         named = (*program.parameters, *program.outputs, *program.equations, *program.tables)
         self.taken = set(self.extents) | {item.tensor.name for item in named}
-        self.each: dict[str, int] = {}  # lanes of a thread, where it has several
+        self.sizes = BlockSizes(widths, self.static, units, self.threads)
         self.scopes = [_Scope(None, 1)]
 
     def kernel(self, equation: Equation) -> Kernel:
         found = product_of(equation, self.units) if self.widths.packed else None
         if found is not None and found.packs(self.static) and not self.ordered:
-            lanes = self.lanes * self.widths.vectors * 4 // max(4, _widest(equation.body))
+            lanes = self.lanes * self.widths.vectors * 4 // max(4, widest(equation.body))
             return panels(found, lanes, self.static, self.taken)
         body = equation.body.arg if isinstance(equation.body, Round) else equation.body
         subscripts = tuple(Position(index) for index in equation.indices)
@@ -166,12 +153,12 @@ class _Lowering:
         rows = None if rows is not None and self.static.get(rows) == 1 else rows
         if lane is not None and self.threads:
             others = known((i for i in equation.indices if i != lane), self.static)
-            self.thread(lane, [*reads_in(body), element], others)
-        blocks = self.blocks(lane, rows, body)
+            self.sizes.thread(lane, [*reads_in(body), element], others)
+        blocks = self.sizes.blocks(lane, rows, body)
         self.row = rows if rows in blocks else None
         square = None if self.threads else turned(equation.indices, body, element, self.units)
         if square is not None:
-            blocks = {index: self.fitting(index, SQUARE) for index in square}
+            blocks = {index: self.sizes.fitting(index, SQUARE) for index in square}
         order = [index for index in equation.indices if index not in blocks] + list(blocks)
 
         def store() -> None:
@@ -185,53 +172,6 @@ class _Lowering:
         return Kernel(
             equation.tensor.name, _tensors_read(body), (equation.tensor,), grid, statements
         )
-
-    def blocks(self, lane: str | None, rows: str | None, body: Expr) -> dict[str, int]:
-        """The blocks of the left side's vectorised indices, the outer one first."""
-        lanes = self.lanes * self.wide(lane, rows, body) * 4 // max(4, _widest(body))
-        found: dict[str, int] = {}
-        if lane is not None:
-            found[lane] = self.fitting(lane, lanes)
-        if rows is not None:
-            found[rows] = self.widths.rows
-        return found
-
-    def thread(
-        self, index: str, accesses: Sequence[Read], others: Sequence[int | None]
-    ) -> None:  # fmt: skip
-        """Choose the lanes that a thread of a GPU has along an index."""
-        self.each[index] = lanes_of_thread(
-            index, accesses, self.units, self.lanes, self.static.get(index), others
-        )
-
-    def wide(self, lane: str | None, rows: str | None, body: Expr) -> int:
-        """Vectors side by side: several where rows share what they read; where sums run across
-        rows in memory, of which each step then reads a longer piece; and where functions of many
-        steps have to wait for themselves."""
-        if rows is not None:
-            return self.widths.vectors
-        if lane is None or self.widths.vectors == 1:
-            return 1
-        nodes = list(postorder([body]))
-        if any(isinstance(item, Reduce) and lane in free_indices(item) for item in nodes):
-            return self.side_by_side(self.static.get(lane), 4 * self.widths.vectors)
-        costly = any(isinstance(n, Apply) and n.function.name in COSTLY for n in nodes)
-        return self.side_by_side(self.static.get(lane), self.widths.vectors) if costly else 1
-
-    def side_by_side(self, size: int | None, most: int) -> int:
-        """At most so many vectors, the most that make little work beyond the end of an extent."""
-        if size is None or size < 2 * self.lanes:
-            return most if size is None else 1
-        counts = [n for n in (16, 8, 4, 2, 1) if n <= most]
-        work = {n: -(-size // (n * self.lanes)) * n for n in counts}
-        return next(n for n in counts if work[n] <= SPARE * min(work.values()))
-
-    def fitting(self, index: str, lanes: int) -> int:
-        """The block, of a GPU's threads with so many lanes each, or on a CPU the least power of two
-        that covers a small static extent."""
-        size = self.static.get(index, lanes)
-        lanes *= self.each.get(index, 1)
-        return lanes if self.threads or size >= lanes else max(2, 1 << (size - 1).bit_length())
 
     def nest(self, loops: list[tuple[str, int]], innermost: Callable[[], None]) -> None:
         """Open `loops` without carries around what `innermost` emits."""
@@ -312,7 +252,7 @@ class _Lowering:
         along = [s.index for s in outer if s.index and s.index != self.row]
         lane = None if along or self.in_order(item) else reduction_lanes(item, self.units)
         if lane is not None and self.threads:
-            self.thread(lane, reads_in(item), [None])
+            self.sizes.thread(lane, reads_in(item), [None])
         order = [i for i in item.indices if i != lane] + ([lane] if lane else [])
         axes = (*rows, *along, *optional(lane))
         dtype = accumulator(item.reducer, value_type(item.body), item.dtype)
@@ -405,14 +345,9 @@ class _Lowering:
         return cast(Expr, replaced(expr, known.get))
 
     def inner_lanes(self, index: str | None) -> int:
-        """The block of a reduction's own lanes: several vectors, so that sums need not wait for
-        themselves."""
-        if index is None:
-            return 1
-        most = self.widths.vectors
+        """The block of a reduction's own lanes."""
         shared = any(scope.index == self.row for scope in self.scopes if scope.index)
-        count = most if shared or most == 1 else self.side_by_side(self.static.get(index), most)
-        return self.fitting(index, self.lanes * count)
+        return self.sizes.of_sum(index, shared)
 
     def tile(self, stem: str, axes: tuple[str, ...], dtype: DType) -> Tile:
         """A register tile with a fresh name."""
@@ -430,13 +365,6 @@ class _Lowering:
 
     def emit(self, statement: Statement) -> None:
         self.scopes[-1].statements.append(statement)
-
-
-def _widest(body: Expr) -> int:
-    """Bytes of the widest accumulator of a sum or product in `body`, at least 4."""
-    sums = [item for item in postorder([body]) if isinstance(item, Reduce)]
-    types = [accumulator(i.reducer, value_type(i.body), i.dtype) for i in sums]
-    return max((settled(dtype).bits // 8 for dtype in types), default=4)
 
 
 @fact

@@ -24,8 +24,8 @@ from tensorc.ir.polynomial import Symbol, evaluate, symbols
 from tensorc.ir.tensor import Program, Read
 from tensorc.machine.cpu import CACHES
 from tensorc.machine.instruction import Machine
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.contiguity import Units
-from tensorc.passes.tiling.lower import Widths
 from tensorc.passes.tiling.panels import BLOCK, Product, product_of
 from tensorc.passes.tiling.turn_operands import turn_operands
 

@@ -18,9 +18,9 @@ from tensorc.ir.tensor import Program, Read
 from tensorc.ir.tile import Kernel, TileProgram
 from tensorc.passes.fusion.fuse import fuse
 from tensorc.passes.fusion.inline import Unfused
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.choose_tile import Candidate, Wanted, chosen
 from tensorc.passes.tiling.contiguity import Units
-from tensorc.passes.tiling.lower import Widths
 from tensorc.passes.tiling.tile_apart import Tiled, tile_apart
 from tensorc.passes.tiling.tile_parts import in_parts
 

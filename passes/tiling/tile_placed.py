@@ -17,9 +17,10 @@ from tensorc.machine.product import load_product
 from tensorc.passes.pipelining.place_groups import place_groups, solved
 from tensorc.passes.scheduling.groups import Unpipelined
 from tensorc.passes.scheduling.place_warps import place_warps
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.choose_tile import Wanted
 from tensorc.passes.tiling.contiguity import Units
-from tensorc.passes.tiling.lower import Widths, lower
+from tensorc.passes.tiling.lower import lower
 from tensorc.passes.tiling.shapes import SUMS
 from tensorc.passes.tiling.tile_gpu import Tiled, tile_for
 

@@ -16,7 +16,7 @@ from tensorc.request import Request, Target
 from tensorc.runtime.compiled import Compiled
 
 if TYPE_CHECKING:
-    from tensorc.passes.tiling.lower import Widths
+    from tensorc.passes.tiling.block_sizes import Widths
 
 ROUNDS = 5
 SPENT = 0.01  # seconds of calls in a round
@@ -68,7 +68,7 @@ def candidates(program: Program, request: Request) -> list[tuple[float, Request]
     products, the least first."""
     from tensorc.machine.machines import MACHINES
     from tensorc.passes.canonicalise import canonicalise
-    from tensorc.passes.tiling.lower import Widths
+    from tensorc.passes.tiling.block_sizes import Widths
     from tensorc.passes.tiling.register_tiles import ranked, register_tiles
 
     target = request.target

@@ -9,7 +9,8 @@ import pytest
 
 import tensorc as tc
 from tensorc.fuzz.walls import walled
-from tensorc.passes.tiling.lower import Widths, lower
+from tensorc.passes.tiling.block_sizes import Widths
+from tensorc.passes.tiling.lower import lower
 
 INNER = "sum[i](x[clamp(2 * j + 1, 0, |l| - 1)] + i)"  # needs no l, but that there is one
 HEAD = "op f(x: f32[l], w: f32[j, k], v: f32[i]) -> "

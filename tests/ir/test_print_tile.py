@@ -42,7 +42,8 @@ from tensorc.ir.tile import (
 from tensorc.ir.verify_tile import verify
 from tensorc.machine.verify_uses import verify as verify_uses
 from tensorc.passes.canonicalise import canonicalise
-from tensorc.passes.tiling.lower import Widths, lower
+from tensorc.passes.tiling.block_sizes import Widths
+from tensorc.passes.tiling.lower import lower
 from tests.ir.random_tiles import programs
 
 T = TypeVar("T")

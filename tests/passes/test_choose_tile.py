@@ -13,9 +13,9 @@ from tensorc.machine.machines import MACHINES
 from tensorc.machine.product import load_product
 from tensorc.passes.fusion.fuse import fuse
 from tensorc.passes.fusion.inline import Unfused
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.choose_tile import PRODUCTS, Candidate, Wanted, candidates, chosen
 from tensorc.passes.tiling.estimate import estimate
-from tensorc.passes.tiling.lower import Widths
 from tensorc.passes.tiling.tile_gpu import tile_for
 from tests.passes.test_tile_chain import CHAINS
 from tests.passes.test_tile_product import GEMM, GPUS, compare, products, program, tiled

@@ -17,8 +17,9 @@ from tensorc.ir.tile import Kernel, Loop, Statement, TileProgram
 from tensorc.ir.verify_tensor import verify
 from tensorc.lang import read
 from tensorc.passes.canonicalise import canonicalise
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.long_reductions import MOST, split_long
-from tensorc.passes.tiling.lower import Widths, lower
+from tensorc.passes.tiling.lower import lower
 
 THREADS = 128
 TEXTS = {

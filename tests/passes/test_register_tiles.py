@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tensorc.machine.machines import MACHINES
-from tensorc.passes.tiling.lower import Widths
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.register_tiles import ranked, register_tiles
 from tests.passes.test_tile_product import program
 

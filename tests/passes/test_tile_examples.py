@@ -18,7 +18,7 @@ from tensorc.ir.verify_tile import verify
 from tensorc.lang import read
 from tensorc.machine import verify_uses
 from tensorc.passes.canonicalise import canonicalise
-from tensorc.passes.tiling.lower import Widths
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.tile_gpu import tile_gpu
 from tests.examples.test_examples import arrays_of
 from tests.passes.test_tile_product import GPUS, products

@@ -25,7 +25,7 @@ from tensorc.lang import read
 from tensorc.machine import verify_uses
 from tensorc.machine.machines import MACHINES
 from tensorc.passes.canonicalise import canonicalise
-from tensorc.passes.tiling.lower import Widths
+from tensorc.passes.tiling.block_sizes import Widths
 from tensorc.passes.tiling.tile_gpu import Tiled, tile_gpu
 
 Array = npt.NDArray[Any]

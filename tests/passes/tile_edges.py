@@ -22,6 +22,7 @@ from tensorc.request import Target
 
 FOLDER = Path(__file__).parents[2] / "examples"
 CPU = Target("avx512", 16, 4, 6)
+THREADS = 16  # of plain kernels: edges are as those of 128, and a cube of them is soon interpreted
 MACHINES = (CPU.machine, "sm_80", "sm_90a")
 FIXED = 256  # extents up to this are fixed in the kernel, as a call fixes them
 LONG = 512  # of several tiles along an index, one no longer than this is filled
@@ -46,7 +47,7 @@ def tiled(
     """Level 2 of a program: on the CPU as the driver chooses it, on GPUs as `tile_gpu` does."""
     item = canonicalise(item)
     if machine != CPU.machine:
-        return tile_gpu(item, machine, Widths(128), {}, static, hints).program
+        return tile_gpu(item, machine, Widths(THREADS), {}, static, hints).program
     widths = Widths(CPU.lanes, CPU.vectors, CPU.rows)
     plan = choose_plan(item, Setting(widths, {}, machine, static), "none").plan
     if plan is None:

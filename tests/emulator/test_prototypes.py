@@ -96,6 +96,7 @@ VALUES = {
     "constvoid*": "words",
     "constchar*": '"name"',
     "constCUtensorMap*": "&map",
+    "tc_u32x2": "tc_u32x2{x, x}",
 }
 TEMPLATES = {
     "tc_bar_sync": ["1, 128"],

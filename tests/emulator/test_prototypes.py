@@ -97,6 +97,7 @@ VALUES = {
     "constchar*": '"name"',
     "constCUtensorMap*": "&map",
     "tc_u32x2": "tc_u32x2{x, x}",
+    "tc_u32x4": "tc_u32x4{x, x, x, x}",
 }
 TEMPLATES = {
     "tc_bar_sync": ["1, 128"],

@@ -42,12 +42,13 @@ def source(example: Example) -> Program:
 
 
 def tiled(
-    item: Program, machine: str, static: Mapping[str, int], hints: Mapping[str, int]
-) -> TileProgram:
+    item: Program, machine: str, static: Mapping[str, int], hints: Mapping[str, int],
+    threads: int = 128,
+) -> TileProgram:  # fmt: skip
     """Level 2 of a program: on the CPU as the driver chooses it, on GPUs as `tile_gpu` does."""
     item = canonicalise(item)
     if machine != CPU.machine:
-        return tile_gpu(item, machine, Widths(THREADS), {}, static, hints).program
+        return tile_gpu(item, machine, Widths(threads), {}, static, hints).program
     widths = Widths(CPU.lanes, CPU.vectors, CPU.rows)
     plan = choose_plan(item, Setting(widths, {}, machine, static), "none").plan
     if plan is None:
@@ -81,7 +82,7 @@ def edges(example: Example, machine: str) -> tuple[dict[str, int], dict[str, int
     """The size at which each index fills a tile, and sizes of the others: few."""
     item = source(example)
     fixed = {i: example.sizes[i] for i in free(item) if example.sizes[i] <= FIXED}
-    made = tiled(item, machine, fixed, example.sizes)
+    made = tiled(item, machine, fixed, example.sizes, THREADS)
     found, extents = lanes(made), made.extent_of
     kept = {name: example.tiny[name] for name in KEPT.get(example.name, ())}
     full: dict[str, int] = {}
@@ -125,4 +126,4 @@ def at_edge(example: Example, machine: str) -> TileProgram:
     """Level 2 of an example for its tiny sizes, tiled as for the sizes of practice."""
     item = source(example)
     fixed = {i: example.tiny[i] for i in free(item) if example.sizes[i] <= FIXED}
-    return tiled(item, machine, fixed, example.sizes)
+    return tiled(item, machine, fixed, example.sizes, THREADS)

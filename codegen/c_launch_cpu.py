@@ -32,7 +32,7 @@ def source(signature: Signature, file: str, tables: Sequence[bytes], features: s
     )
     return "\n".join([
         f'#include "{file}.h"', "#include <stdlib.h>", "#include <string.h>", "", CHECKED, externs,
-        "static const uint64_t nothing[8];  /* what pointers of empty arrays point to */", "",
+        "static const uint64_t nothing[8] = {0};  /* what pointers of empty arrays point to */", "",
         *(data_text(f"table_{n}", d) for n, d in enumerate(tables)), signature.measure(), "",
         *_supported(features),
         f"int64_t {symbol}_workspace({own}) {{", *_measured_only(signature), "}", "",
@@ -74,7 +74,7 @@ def _body(signature: Signature, tables: Sequence[bytes]) -> list[str]:
         f"  int64_t extent[{len(signature.extents) + 1}], at[{last + 1}];",
         "  int bad = 0;",
         "  int64_t failed = 0;",
-        "  char *space = workspace;",
+        "  char *space = (char *)workspace;",
         "  if (!supported()) return TENSORC_UNSUPPORTED;",
         *(
             f"  if (!{text.split('*')[-1]}) return TENSORC_NO_ARRAY;"
@@ -86,7 +86,8 @@ def _body(signature: Signature, tables: Sequence[bytes]) -> list[str]:
         text = signature.arguments[item.tensor.name]
         lines.append(f"  if (!{text} && {signature.nbytes(item.tensor)}) return TENSORC_NO_ARRAY;")
     lines += [
-        f"  if (!space && at[{last}] > {_FIRST} && !(space = aligned_alloc({_FIRST}, at[{last}])))",
+        f"  if (!space && at[{last}] > {_FIRST}",
+        f"      && !(space = (char *)aligned_alloc({_FIRST}, at[{last}])))",
         "    return TENSORC_NO_MEMORY;",
     ]
     for number, data in enumerate(tables):

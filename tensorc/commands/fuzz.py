@@ -15,9 +15,15 @@ def command() -> None:
 
 
 @command.command("run")
-@click.option("--seconds", default=60.0, show_default=True, help="How long to search.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="How long to search.",
+)
 @click.option("--seed", default=0, show_default=True, help="The first case's seed.")
-@click.option("--most", type=int, help="Stop after this many cases.")
+@click.option("--most", type=click.IntRange(min=1), help="Stop after this many cases.")
 @click.option("--device", type=click.Choice(["cpu", "emulator"]), default="cpu", show_default=True)
 @click.option("-o", "folder", default="fuzz-out", show_default=True, help="Where bugs go.")
 @with_json

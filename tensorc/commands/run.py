@@ -160,10 +160,16 @@ def _draw(
     dtype = item.tensor.dtype
     if item.const and item.tensor.name in given:
         return np.asarray(round_to(np.asarray(given[item.tensor.name]), dtype))
-    if dtype.floating:
-        return round_to(generator.standard_normal(shape), dtype)
     high = 2 if dtype.name == "bool" else max(1, min(small, 8))
-    return round_to(generator.integers(0, high, shape), dtype)
+    try:
+        if dtype.floating:
+            return round_to(generator.standard_normal(shape), dtype)
+        return round_to(generator.integers(0, high, shape), dtype)
+    except MemoryError:
+        sizes = " x ".join(map(str, shape))
+        raise click.ClickException(
+            f"{item.tensor.name} of {sizes} elements is larger than memory; pass smaller sizes"
+        ) from None
 
 
 def _save(folder: Path, outputs: Mapping[str, Array], force: bool) -> None:

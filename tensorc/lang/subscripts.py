@@ -160,10 +160,17 @@ def _check_result(result: Labels, operands: Sequence[Labels]) -> None:
 
 
 def sizes_of(spec: Subscripts, shapes: Sequence[tuple[int, ...]]) -> dict[Label, int]:
-    """The size of every label; 1 meets any other size. ValueError: two others."""
+    """The size of every label; 1 meets any other size of another operand. ValueError: two others,
+    or two sizes along one diagonal."""
     sizes: dict[Label, int] = {}
     for number, (labels, shape) in enumerate(zip(spec.operands, shapes, strict=True)):
+        own: dict[Label, int] = {}
         for label, size in zip(labels, shape, strict=True):
+            if own.setdefault(label, size) != size:
+                raise ValueError(
+                    f"dimensions in operand {number} for collapsing index {_shown(label)!r} don't "
+                    f"match ({own[label]} != {size})"
+                )
             before = sizes.setdefault(label, size)
             if before != size and before != 1 and size != 1:
                 raise ValueError(

@@ -238,3 +238,12 @@ def compare(got: Any, want: Any, text: str, arrays: list[Array], where: str) -> 
     with np.errstate(over="ignore"):
         top = np.abs(exact) > float(np.finfo(kind).max)
     assert np.all((np.abs(np.asarray(got, exact.dtype) - exact) <= bound) | top), where
+
+
+@pytest.mark.parametrize("subscripts", ["ii->i", "ii", "ij,ii->ij"])
+def test_a_diagonal_has_one_size(subscripts: str) -> None:
+    """Size 1 meets another size of another operand, not along a diagonal of one."""
+    arrays = [np.ones((1, 3))] * ("," in subscripts) + [np.ones((1, 4))]
+    for contract in (np.einsum, einsum):
+        with pytest.raises(ValueError, match="collapsing index"):
+            contract(subscripts, *arrays)

@@ -4,14 +4,12 @@ barriers checked. It shows that a kernel is right without a GPU; it is not fast.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from tensorc.cuda_ways import choose
-from tensorc.ir.tensor import Tensor
 
 if TYPE_CHECKING:
     from tensorc.codegen.cuda_launch import Device
@@ -45,7 +43,7 @@ def run_on(
     """
     from tensorc.codegen.cuda_launch import placed_at
     from tensorc.codegen.cuda_launch import run as launch
-    from tensorc.ir.parts import part_names, split
+    from tensorc.ir.parts import joined, part_names, split
     from tensorc.runtime.compiled import report, table_arrays
 
     parts = part_names(call.program)
@@ -56,23 +54,8 @@ def run_on(
     results, failed = launch(device, module, kernels, operands, made.fresh, outputs, made.extents)
     if failed:
         report(call.program, failed, call.arrays, call.extents)
-    return _whole(results, parts, [item.tensor for item in call.program.outputs])
-
-
-def _whole(
-    results: Mapping[str, Array], parts: Mapping[str, tuple[str, str]], outputs: Sequence[Tensor]
-) -> dict[str, Array]:
-    """The outputs, complex ones put together."""
-    found: dict[str, Array] = {}
-    for tensor in outputs:
-        if tensor.name in parts:
-            real, imaginary = (results[name] for name in parts[tensor.name])
-            array: Any = np.empty(real.shape, tensor.dtype.name)
-            array.real, array.imag = real, imaginary
-            found[tensor.name] = array
-        else:
-            found[tensor.name] = results[tensor.name]
-    return found
+    whole = joined(results, parts)
+    return {item.tensor.name: whole[item.tensor.name] for item in call.program.outputs}
 
 
 def emulator(arch: str) -> Emulator:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tensorc.errors import BrokenInvariant, Unavailable
 from tensorc.ir.accept import Outcome, Verdict
-from tensorc.ir.parts import Names, part_names, split
+from tensorc.ir.parts import Names, joined, part_names, split
 from tensorc.ir.tensor import Program
 from tensorc.prepare import Prepared
 from tensorc.runtime.verdict import Verified
@@ -53,7 +53,7 @@ def judge(
         sizes = _sizes(form, extents)
         parts = part_names(program)
         operands = split(arrays, parts)
-        other = _joined(interpret(form, operands, sizes, extended=True), parts)
+        other = joined(interpret(form, operands, sizes, extended=True), parts)
         found = bound_tensor(form, operands, sizes)
         errors = _distances({name: item.error for name, item in found.items()}, parts)
         for name in want:
@@ -88,17 +88,6 @@ def _distances(errors: Mapping[str, Array], names: Names) -> dict[str, Array]:
         **errors,
         **{name: np.hypot(errors[re], errors[im]) for name, (re, im) in pairs.items()},
     }
-
-
-def _joined(values: Mapping[str, Array], names: Names) -> dict[str, Array]:
-    """The values, complex numbers put together."""
-    found = dict(values)
-    for name, (re, im) in names.items():
-        if re in values:
-            kind = np.result_type(values[re], np.complex64)
-            found[name] = np.empty(values[re].shape, kind)
-            found[name].real, found[name].imag = values[re], values[im]
-    return found
 
 
 MOST = 1 << 27  # operations of a call that the interpreter is asked to repeat

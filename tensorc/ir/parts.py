@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tensorc.ir.dtypes import COMPLEX64, F32, F64, DType
@@ -50,6 +51,17 @@ def split(arrays: Mapping[str, Array], names: Names) -> dict[str, Array]:
             found |= dict(zip(names[name], (whole.real, whole.imag), strict=True))
         else:
             found[name] = array
+    return found
+
+
+def joined(values: Mapping[str, Array], names: Names) -> dict[str, Array]:
+    """The inverse of `split`: the values, with each complex array in the place of its parts."""
+    found = dict(values)
+    for name, (re, im) in names.items():
+        if re in found:
+            whole = np.empty(found[re].shape, np.result_type(found[re], np.complex64))
+            whole.real, whole.imag = found.pop(re), found.pop(im)
+            found[name] = whole
     return found
 
 

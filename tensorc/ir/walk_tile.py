@@ -91,11 +91,6 @@ def positions(exprs: Iterable[Expr]) -> frozenset[str]:
     return frozenset(node.index for node in postorder(exprs) if isinstance(node, Position))
 
 
-def uses_data(expr: Expr) -> bool:
-    """True if the value depends on what is in memory or in a tile."""
-    return any(isinstance(node, Read | Value) for node in postorder([expr]))
-
-
 def seen_in(exprs: Iterable[Expr]) -> frozenset[str]:
     """The indices of which elements are counted."""
     return frozenset(node.index for node in postorder(exprs) if isinstance(node, Seen))
